@@ -1,0 +1,108 @@
+# Copyright: Contributors to the Muster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Shows the roll call or the receipts of all hosts once, whatever callbacks the user has, and returns the same facts."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from typing import Any
+
+from ansible import constants as C
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.muster.mlx.plugins.plugin_utils import _roll_call
+
+display = Display()
+
+Results = dict[str, dict[str, Any]]
+"""What a task registered, by host; empty where it did not run."""
+
+
+class ActionModule(ActionBase):
+    """See the documentation of the module of the same name."""
+
+    _requires_connection = False
+    _VALID_ARGS = frozenset({"results", "show", "run", "receipts", "launch"})
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Show the table; fail when a node could not be asked, or is not proven clean."""
+        result = super().run(tmp, task_vars)
+        variables = task_vars or {}
+        args = self._task.args
+        hosts = variables["ansible_play_hosts_all"]
+        results = _registered(args["results"], hosts, variables)
+        if args.get("show", "ranks") == "receipts":
+            launch = _registered(args["launch"], hosts, variables) if args.get("launch") else None
+            return {**result, **self._receipts(results, str(args.get("run", "main")), launch)}
+        rows, facts = _roll_call.rank_rows(results)
+        self._show("ROLL CALL", _roll_call.RANK_COLUMNS, rows, "no rank is recorded on %s" % ", ".join(hosts))
+        self._show_kept_work(results)
+        away = [fact["node"] for fact in facts if fact["state"] == "unreachable"]
+        result.update(changed=False, ranks=facts)
+        if away:
+            result.update(failed=True, msg="Not every node answered: %s. Nothing is known of its ranks." % ", ".join(away))
+        return result
+
+    def _receipts(self, results: Results, run: str, launch: Results | None) -> dict[str, Any]:
+        rows, facts = _roll_call.receipt_rows(results, run)
+        self._show("RECEIPTS", _roll_call.RECEIPT_COLUMNS, rows, "no host")
+        answer: dict[str, Any] = {"changed": False, "receipts": facts}
+        if not self._task.check_mode and self._task.args.get("receipts"):
+            answer["directory"] = self._keep(facts, run)
+        words = _roll_call.problems(facts)
+        message = "Run %s is not proven gone:\n- %s" % (run, "\n- ".join(words)) if words else ""
+        if launch:
+            message = "\n".join(part for part in (_roll_call.launch_failure(run, launch), message) if part)
+        if message:
+            answer.update(failed=True, msg=message)
+        return answer
+
+    def _keep(self, facts: list[dict[str, Any]], run: str) -> str:
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        folder = os.path.join(os.getcwd(), os.path.expanduser(self._task.args["receipts"]), run, stamp)
+        try:
+            os.makedirs(folder, exist_ok=True)
+            for fact in facts:
+                with open(os.path.join(folder, "%s.json" % fact["node"].replace(os.sep, "_")), "w", encoding="utf-8") as file:
+                    json.dump(fact, file, indent=1, sort_keys=True)
+                    file.write("\n")
+        except OSError as error:
+            display.warning("The receipts could not be written to %s (%s); each node keeps its own." % (folder, error.strerror))
+            return ""
+        display.display("receipts: %s" % folder, stderr=_for_machines())
+        return folder
+
+    def _show(self, title: str, columns: tuple[str, ...], rows: list[_roll_call.Row], empty: str) -> None:
+        colors = {_roll_call.GOOD: C.COLOR_OK, _roll_call.BAD: C.COLOR_ERROR, _roll_call.PLAIN: None}
+        stderr = _for_machines()
+        display.display("\n%s" % title, stderr=stderr)
+        if not rows:
+            display.display(empty, stderr=stderr)
+            return
+        width = display.columns if sys.__stdout__ is not None and _to_terminal() else None
+        for line, tone in _roll_call.table(columns, rows, width):
+            display.display(line, color=colors[tone], stderr=stderr)
+
+    @staticmethod
+    def _show_kept_work(results: Results) -> None:
+        for host, result in results.items():
+            for folders in (result.get("work") or {}).values():
+                for folder in folders:
+                    display.display("work: %s on %s" % (folder, host), stderr=_for_machines())
+
+
+def _registered(name: str, hosts: list[str], variables: dict[str, Any]) -> Results:
+    return {host: dict(variables["hostvars"][host].get(name) or {}) for host in hosts}
+
+
+def _for_machines() -> bool:
+    # A callback that prints one JSON document owns stdout; the table must not break it.
+    return "json" in C.config.get_config_value("DEFAULT_STDOUT_CALLBACK")
+
+
+def _to_terminal() -> bool:
+    return os.isatty(1)

@@ -1,0 +1,76 @@
+# Copyright: Contributors to the Muster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the ranks of an MLX group must be told: the ring's addresses and the environment of each rank.
+
+Pure functions. Source of the formats: `mlx/_distributed_utils/launch.py` (launch_ring) and
+`mlx/distributed/ring/ring.cpp` of MLX 0.32.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Mapping, Sequence
+
+from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
+from ansible_collections.muster.mlx.plugins.module_utils._process import MARKER
+
+OWN_NAMES = ("MLX_RANK", "MLX_HOSTFILE", MARKER)
+"""Environment names that only Muster sets."""
+
+_INHERITED = ("HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "TZ", "TMPDIR")
+
+_PLAIN_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+
+
+def ring_addresses(ips: Sequence[Sequence[str]], starting_port: int, connections_per_ip: int) -> list[list[str]]:
+    """Return `ip:port` lists per rank, the port counted up over ranks, addresses and connections as `mlx.launch` does.
+
+    Raises MusterError when the ports run past 65535.
+    """
+    port = starting_port
+    ring: list[list[str]] = []
+    for addresses in ips:
+        row = []
+        for ip in addresses:
+            for dummy in range(connections_per_ip):
+                row.append("%s:%d" % (ip, port))
+                port += 1
+        ring.append(row)
+    if port - 1 > 65535:
+        raise MusterError(
+            "Each rank, address and connection needs a port of its own up to 65535",
+            "mlx_starting_port %d and %d ports end at %d" % (starting_port, port - starting_port, port - 1),
+            "Choose a smaller mlx_starting_port",
+        )
+    return ring
+
+
+def ring_document(hosts: Sequence[Sequence[str]]) -> bytes:
+    """Return the coordination file that `MLX_HOSTFILE` names."""
+    return (json.dumps([list(row) for row in hosts]) + "\n").encode()
+
+
+def next_addresses(hosts: Sequence[Sequence[str]], rank: int) -> tuple[str, ...]:
+    """Return what the ring connects this rank to: the addresses of the next one, cyclic."""
+    return tuple(hosts[(rank + 1) % len(hosts)]) if len(hosts) > 1 else ()
+
+
+def rank_environment(
+    login: Mapping[str, str], rank: int, marker: str, coordination: str | None, wanted: Mapping[str, str]
+) -> dict[str, str]:
+    """Build a rank's whole environment: a few names of the login, Muster's own, then what the user wants.
+
+    It is built and not inherited, so that a stray `MLX_*` or `JACCL_*` of a profile cannot change the
+    group. Output is unbuffered, so that the log's last line is the last thing that happened.
+    """
+    environment = {name: value for name, value in login.items() if name in _INHERITED or name.startswith("LC_")}
+    environment.setdefault("PATH", _PLAIN_PATH)
+    environment["PYTHONUNBUFFERED"] = "1"
+    environment.update(wanted)
+    environment["MLX_RANK"] = str(rank)
+    environment[MARKER] = marker
+    # Without a file a ring of one rank is refused by MLX, and with one it waits for itself: a single rank gets none.
+    if coordination:
+        environment["MLX_HOSTFILE"] = coordination
+    return environment

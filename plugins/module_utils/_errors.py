@@ -1,0 +1,31 @@
+# Copyright: Contributors to the Muster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The one family of errors that Muster raises below its modules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class MusterError(Exception):
+    """A refusal or a failure that a person can act on.
+
+    The message says what was wanted, what was found and what to do. `facts` are plain values
+    that the module returns beside the message, for machines.
+    """
+
+    def __init__(self, wanted: str, found: str, do: str = "", **facts: Any) -> None:
+        """Join the three parts into one sentence each."""
+        self.wanted = wanted
+        self.found = found
+        self.do = do
+        self.facts = facts
+        super().__init__(" ".join(part for part in (_sentence(wanted), _sentence(found), _sentence(do)) if part))
+
+
+def _sentence(text: str) -> str:
+    text = text.strip(" ")
+    if not text or "\n" in text:
+        return text
+    return text[0].upper() + text[1:] + ("" if text[-1] in ".!?:" else ".")

@@ -1,0 +1,128 @@
+# Copyright: Contributors to the Muster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is there: the ranks of a node as their records and the process table say."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Mapping
+
+from ansible_collections.muster.mlx.plugins.module_utils._process import Process, System, is_same, members, signal_name
+from ansible_collections.muster.mlx.plugins.module_utils._run import Damaged, Exit, Places, Record
+from ansible_collections.muster.mlx.plugins.module_utils._state_dir import instances, read_exit, records
+
+TAIL_LINES = 20
+_TAIL_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One reading of a node, from which everything is judged."""
+
+    boot: str
+    now: float
+    table: Mapping[int, Process]
+    markers: Mapping[int, str]
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """A recorded rank and what lives of it: `alive` is the recorded process itself, `members` all that belongs to it."""
+
+    record: Record
+    exit: Exit | None
+    alive: bool
+    members: tuple[Process, ...]
+    now: float
+    boot: str
+
+    @property
+    def state(self) -> str:
+        """Return `running`, `intended`, `exited 7`, `killed by SIGKILL` or `dead` (it ended and nobody saw how)."""
+        if self.alive:
+            return "running"
+        if self.exit is not None:
+            return describe_exit(self.exit)
+        return "dead" if self.record.pid or self.record.boot != self.boot else "intended"
+
+    @property
+    def finished(self) -> bool:
+        """Whether the rank did what it had to: it exited 0."""
+        return not self.alive and self.exit is not None and self.exit.code == 0
+
+    def to_json(self, places: Places) -> dict[str, Any]:
+        """Return what the roll call shows, as plain types; sizes in bytes, times in seconds."""
+        record = self.record
+        return {
+            "run": record.run,
+            "instance": record.instance,
+            "rank": record.rank,
+            "size": record.size,
+            "pid": record.pid,
+            "state": self.state,
+            "age": round(self.now - record.born, 1) if record.born and self.alive else None,
+            "memory": sum(process.rss for process in self.members) if self.members else None,
+            "processes": [process.pid for process in self.members],
+            "ports": sorted({int(address.rpartition(":")[2]) for address in record.addresses}),
+            "log": log_path(places, record),
+            "program": list(record.argv),
+        }
+
+
+def snapshot(system: System) -> Snapshot:
+    """Read the node once."""
+    table = system.table()
+    return Snapshot(system.boot(), system.now(), table, system.markers(table))
+
+
+def sight(places: Places, record: Record, seen: Snapshot) -> Sighting:
+    """Judge one record by one reading of the node."""
+    identity = record.identity
+    alive = identity is not None and is_same(identity, seen.table.get(identity.pid), seen.boot)
+    belonging = members(identity, record.marker, seen.table, seen.markers, seen.boot)
+    return Sighting(record, None if alive else read_exit(places, record), alive, tuple(belonging), seen.now, seen.boot)
+
+
+def look(places: Places, run: str, seen: Snapshot) -> tuple[list[Sighting], list[Damaged]]:
+    """Return a run's recorded ranks on this node, and the records that cannot be believed."""
+    found = records(places, run)
+    sightings = [sight(places, record, seen) for record in found if isinstance(record, Record)]
+    return sightings, [record for record in found if isinstance(record, Damaged)]
+
+
+def strays(places: Places, run: str, seen: Snapshot) -> list[Process]:
+    """Return the processes that carry the run's marker though no believable record names their rank."""
+    known = {record.marker for record in records(places, run) if isinstance(record, Record)}
+    own = {pid: marker for pid, marker in seen.markers.items() if marker.startswith(run + "/")}
+    return [seen.table[pid] for pid, marker in sorted(own.items()) if marker not in known and seen.table[pid].alive]
+
+
+def kept_work(places: Places, run: str) -> list[str]:
+    """Return the working directories of a run that hold something."""
+    folders = [places.work(run, instance) for instance in instances(places, run)]
+    return [folder for folder in folders if os.path.isdir(folder) and os.listdir(folder)]
+
+
+def describe_exit(exit: Exit) -> str:
+    """Return `exited 7` or `killed by SIGKILL`."""
+    if exit.signal is not None:
+        return "killed by %s" % signal_name(exit.signal)
+    return "exited %d" % (exit.code or 0)
+
+
+def log_path(places: Places, record: Record) -> str:
+    """Return where the rank's output goes."""
+    return os.path.join(places.rank(record.run, record.instance, record.rank), "log")
+
+
+def tail(path: str, lines: int = TAIL_LINES) -> list[str]:
+    """Return the last lines of a file, empty when it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - _TAIL_BYTES))
+            return file.read().decode("utf-8", "replace").splitlines()[-lines:]
+    except OSError:
+        return []

@@ -1,0 +1,140 @@
+# Copyright: Contributors to the Muster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""macOS behind the System protocol: `ps`, `lsof` and `sysctl`, by absolute path and in the C locale."""
+
+from __future__ import annotations
+
+import re
+from typing import Callable, Iterable, Mapping
+
+from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
+from ansible_collections.muster.mlx.plugins.module_utils._posix import PosixSystem
+from ansible_collections.muster.mlx.plugins.module_utils._process import MARKER, Listener, Process
+
+Run = Callable[[list[str], dict[str, str]], "tuple[int, str, str]"]
+"""Runs an argument list with an environment and returns (exit code, stdout, stderr)."""
+
+ENVIRONMENT = {"LC_ALL": "C", "TZ": "UTC0", "PATH": "/usr/bin:/bin:/usr/sbin:/sbin"}
+"""`lstart` is strftime's %c: it moves with the locale and the time zone (adv_cmds ps/print.c)."""
+
+_PS = ["/bin/ps", "-ww", "-o", "pid=,ppid=,pgid=,uid=,stat=,rss=,lstart=,command="]
+_LINE = re.compile(
+    r"\s*(?P<pid>\d+)\s+(?P<ppid>\d+)\s+(?P<pgid>\d+)\s+(?P<uid>\d+)\s+(?P<stat>\S+)\s+(?P<rss>\d+)\s+"
+    r"(?P<start>\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4})\s*(?P<command>.*)"
+)
+
+
+class MacSystem(PosixSystem):
+    """The real Mac. A command that cannot be run is an error: it must not look like an empty answer."""
+
+    def __init__(self, run: Run) -> None:
+        """Keep the function that runs a command."""
+        self._run = run
+
+    def boot(self) -> str:
+        """Return `kern.bootsessionuuid`, new at each boot, untouched by the clock (xnu kern_sysctl.c)."""
+        return self._output(["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"]).strip()
+
+    def table(self) -> dict[int, Process]:
+        """Run `ps -ax`."""
+        return parse_ps(self._output([*_PS, "-ax"]))
+
+    def process(self, pid: int) -> Process | None:
+        """Run `ps -p`, which exits 1 when there is no such process."""
+        return parse_ps(self._output([*_PS, "-p", str(pid)], empty=1)).get(pid)
+
+    def markers(self, table: Mapping[int, Process]) -> dict[int, str]:
+        """Run `ps -E`, which shows the environment of this user's own processes (not of Apple-signed ones)."""
+        return parse_markers(self._output(["/bin/ps", "-axEww", "-o", "pid=,command="]), table)
+
+    def connections(self, pids: Iterable[int]) -> dict[int, list[str]]:
+        """Run `lsof` on the processes; it exits 1 when nothing matches."""
+        wanted = [str(pid) for pid in pids]
+        if not wanted:
+            return {}
+        output = self._lsof(["-a", "-p", ",".join(wanted), "-iTCP", "-sTCP:ESTABLISHED"])
+        return {int(pid): parse_lsof(output).get(int(pid), []) for pid in wanted}
+
+    def listeners(self) -> list[Listener]:
+        """Run `lsof` on the listening sockets; without root it sees this user's only."""
+        return parse_listeners(self._lsof(["-iTCP", "-sTCP:LISTEN"]))
+
+    def wired(self) -> int | None:
+        """Run `vm_stat`; a loaded model is wired memory, and stays so when its rank was killed (until a reboot)."""
+        return parse_wired(self._output(["/usr/bin/vm_stat"]))
+
+    def _lsof(self, arguments: list[str]) -> str:
+        return self._output(["/usr/sbin/lsof", "-nP", "-FpcLn", *arguments], empty=1)
+
+    def _output(self, argv: list[str], empty: int = 0) -> str:
+        code, out, err = self._run(argv, ENVIRONMENT)
+        if code not in (0, empty) or (code and err.strip()):
+            raise MusterError(
+                "%s should answer" % argv[0],
+                "it exited %d: %s" % (code, err.strip() or out.strip() or "no message"),
+                "Run it by hand on this node: %s" % " ".join(argv),
+            )
+        return out
+
+
+def parse_ps(text: str) -> dict[int, Process]:
+    """Turn `ps -o pid=,ppid=,pgid=,uid=,stat=,rss=,lstart=,command=` into Processes; `rss` comes in KiB."""
+    found = {}
+    for line in text.splitlines():
+        match = _LINE.match(line)
+        if match:
+            pid = int(match["pid"])
+            found[pid] = Process(
+                pid=pid,
+                ppid=int(match["ppid"]),
+                pgid=int(match["pgid"]),
+                uid=int(match["uid"]),
+                state=match["stat"][0],
+                start=match["start"],
+                rss=int(match["rss"]) * 1024,
+                command=match["command"].strip(),
+            )
+    return found
+
+
+def parse_markers(text: str, table: Mapping[int, Process]) -> dict[int, str]:
+    """Find MARKER among the words that `ps -E` prints behind each command."""
+    pattern = re.compile(r"\s*(\d+)\s.*?\s%s=(\S+)" % MARKER)
+    matches = (pattern.match(line) for line in text.splitlines())
+    return {int(match[1]): match[2] for match in matches if match and int(match[1]) in table}
+
+
+def parse_lsof(text: str) -> dict[int, list[str]]:
+    """Turn `lsof -Fpn` of established sockets (`n10.0.0.1:5->10.0.0.2:6`) into remote addresses by pid."""
+    found: dict[int, list[str]] = {}
+    pid = 0
+    for line in text.splitlines():
+        if line.startswith("p"):
+            pid = int(line[1:])
+        elif line.startswith("n") and "->" in line:
+            found.setdefault(pid, []).append(line.partition("->")[2])
+    return found
+
+
+def parse_listeners(text: str) -> list[Listener]:
+    """Turn `lsof -FpcLn` of listening sockets (`n*:5000`, `n127.0.0.1:80`, `n[::1]:80`) into Listeners."""
+    found = []
+    pid, command = 0, ""
+    for line in text.splitlines():
+        if line.startswith("p"):
+            pid = int(line[1:])
+        elif line.startswith("c"):
+            command = line[1:]
+        elif line.startswith("n"):
+            address, dummy, port = line[1:].rpartition(":")
+            if port.isdigit():
+                found.append(Listener({"*": "0.0.0.0"}.get(address, address.strip("[]")), int(port), pid, command))
+    return found
+
+
+def parse_wired(text: str) -> int | None:
+    """Return the wired bytes of `vm_stat`'s output, None when it names no page size or no wired pages."""
+    size = re.search(r"page size of (\d+) bytes", text)
+    pages = re.search(r"Pages wired down:\s+(\d+)\.", text)
+    return int(size[1]) * int(pages[1]) if size and pages else None

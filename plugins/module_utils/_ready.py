@@ -1,0 +1,157 @@
+# Copyright: Contributors to the Muster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""When a launch is up: what each rank must show, judged from outside, without touching the program."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import Sequence
+
+from ansible_collections.muster.mlx.plugins.module_utils._coordination import next_addresses
+from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
+from ansible_collections.muster.mlx.plugins.module_utils._fence import read_fence
+from ansible_collections.muster.mlx.plugins.module_utils._look import Sighting, log_path, sight, snapshot, tail
+from ansible_collections.muster.mlx.plugins.module_utils._process import System
+from ansible_collections.muster.mlx.plugins.module_utils._run import Places, Record
+
+ABORT = "abort"
+"""File in an instance's folder with which the controller ends the wait on this node, since another node failed."""
+
+
+@dataclass(frozen=True)
+class Proof:
+    """How the group proves that it is up.
+
+    `ring`: every rank holds its connections to the next rank. `log`: rank 0's log matches `pattern`.
+    `port`: rank 0 listens on `port`. `process`: every rank runs. With `log` and `port` the other ranks
+    of a ring hold their connections, since in MLX programs it is rank 0 that speaks.
+    """
+
+    kind: str
+    pattern: str = ""
+    port: int = 0
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A rank that cannot come up any more, with the last lines that it wrote."""
+
+    rank: int
+    state: str
+    log: str
+    last_lines: tuple[str, ...]
+    code: int | None = None
+
+
+class Stopped(MusterError):
+    """The wait ended since somebody stands the launch down; this node is not at fault."""
+
+
+def await_ready(
+    places: Places, records: Sequence[Record], proof: Proof, timeout: float, system: System
+) -> list[Sighting]:
+    """Wait until every rank of this node shows its proof, and return them.
+
+    Raises MusterError (with a `failures` fact) as soon as a rank has ended otherwise than with exit code 0, or
+    when `timeout` seconds are over; Stopped when the launch is stood down meanwhile.
+    """
+    deadline = system.monotonic() + timeout
+    pause = 0.02
+    while True:
+        seen = snapshot(system)
+        sightings = [sight(places, record, seen) for record in records]
+        _raise_if_stopped(places, records)
+        failures = [_failure(places, one) for one in sightings if not one.alive and not _done(one, proof)]
+        if failures:
+            raise _failed(failures)
+        missing = [one for one in sightings if one.alive and not shows(places, one, proof, system)]
+        if not missing:
+            return sightings
+        if system.monotonic() > deadline:
+            raise _late(places, missing, proof, timeout)
+        system.sleep(pause)
+        pause = min(0.25, pause * 1.3)
+
+
+def shows(places: Places, one: Sighting, proof: Proof, system: System) -> bool:
+    """Tell whether a living rank shows what it must."""
+    if one.record.rank == 0 and proof.kind == "log":
+        return log_matches(log_path(places, one.record), proof.pattern)
+    if one.record.rank == 0 and proof.kind == "port":
+        own = {process.pid for process in one.members}
+        return any(listener.port == proof.port and listener.pid in own for listener in system.listeners())
+    if proof.kind == "process" or one.record.backend != "ring":
+        return True
+    return holds_ring(one, system)
+
+
+def holds_ring(one: Sighting, system: System) -> bool:
+    """Tell whether the rank has one established connection to each address of the next rank (ring.cpp, make_connections)."""
+    wanted = Counter(next_addresses(one.record.hosts, one.record.rank))
+    if not wanted:
+        return True
+    held = system.connections([process.pid for process in one.members])
+    return not wanted - Counter(remote for remotes in held.values() for remote in remotes)
+
+
+def log_matches(path: str, pattern: str) -> bool:
+    """Tell whether a line of the log matches the regular expression."""
+    expression = re.compile(pattern)
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return any(expression.search(line) for line in file)
+    except OSError:
+        return False
+
+
+def _done(one: Sighting, proof: Proof) -> bool:
+    # A short program may be through before anybody looked; a service that left, even with 0, is not up.
+    return one.finished and not (one.record.rank == 0 and proof.kind in ("log", "port"))
+
+
+def _failure(places: Places, one: Sighting) -> Failure:
+    path = log_path(places, one.record)
+    lines = tail(path)
+    if one.exit is not None and one.exit.unborn:
+        lines.append(one.exit.unborn)
+    return Failure(one.record.rank, one.state, path, tuple(lines), one.exit.code if one.exit else None)
+
+
+def _failed(failures: list[Failure]) -> MusterError:
+    first = failures[0]
+    return MusterError(
+        "Rank %d should come up" % first.rank,
+        "it %s. Its last lines:\n%s" % (first.state, "\n".join(first.last_lines) or "(it wrote nothing)"),
+        "\nIts whole log stays on the node: %s" % first.log,
+        failures=[dict(vars(failure), last_lines=list(failure.last_lines)) for failure in failures],
+    )
+
+
+def _late(places: Places, missing: list[Sighting], proof: Proof, timeout: float) -> MusterError:
+    words = {
+        "log": "its log matches %r" % proof.pattern,
+        "port": "it listens on port %d" % proof.port,
+        "process": "it runs",
+        "ring": "it is connected to the next rank",
+    }
+    failures = [_failure(places, one) for one in missing]
+    first = failures[0]
+    kind = proof.kind if first.rank == 0 else "ring"
+    return MusterError(
+        "Rank %d should be up within mlx_ready_timeout (%g s), that is: %s" % (first.rank, timeout, words[kind]),
+        "it is running and not there yet. Its last lines:\n%s" % ("\n".join(first.last_lines) or "(it wrote nothing)"),
+        "\nGive it more time with mlx_ready_timeout, or see its log: %s" % first.log,
+        failures=[dict(vars(failure), last_lines=list(failure.last_lines)) for failure in failures],
+    )
+
+
+def _raise_if_stopped(places: Places, records: Sequence[Record]) -> None:
+    first = records[0]
+    if os.path.exists(os.path.join(places.instance(first.run, first.instance), ABORT)):
+        raise Stopped("The launch should come up", "it failed on another node, so the ranks of this one were stood down")
+    if read_fence(places, first.run).token != first.fence:
+        raise Stopped("The launch should come up", "a teardown of run %s passed meanwhile" % first.run)

@@ -1,0 +1,80 @@
+# Copyright: Contributors to the Muster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a rank shall be, and how that differs from the rank that is there. Pure functions."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets as randomness
+from dataclasses import dataclass, field
+from typing import Mapping
+
+from ansible_collections.muster.mlx.plugins.module_utils._run import Record
+
+
+@dataclass(frozen=True)
+class Specification:
+    """One rank of a run as it is wanted. `cwd` empty means the instance's own `work/`. `files` maps a path below it to SHA-256."""
+
+    run: str
+    rank: int
+    backend: str
+    argv: tuple[str, ...]
+    hosts: tuple[tuple[str, ...], ...]
+    size: int
+    cwd: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """What this rank listens on while the ring forms, as `ip:port`."""
+        return self.hosts[self.rank] if self.hosts else ()
+
+
+def new_key() -> str:
+    """Return a key for the digests of one record."""
+    return randomness.token_hex(16)
+
+
+def digests(values: Mapping[str, str], key: str) -> dict[str, str]:
+    """Return name → keyed digest, so that a record can tell whether a value changed without holding it."""
+    return {
+        name: hmac.new(bytes.fromhex(key), ("%s=%s" % (name, value)).encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()
+        for name, value in values.items()
+    }
+
+
+def differences(wanted: Specification, record: Record, work: str) -> list[str]:
+    """Return, in words, what differs between the wanted rank and the recorded one; empty when nothing does.
+
+    `work` is the working directory that an empty `cwd` stands for. Values of the environment are never named.
+    """
+    found = []
+    pairs = [
+        ("program", list(wanted.argv), list(record.argv)),
+        ("working directory", wanted.cwd or work, record.cwd),
+        ("backend", wanted.backend, record.backend),
+        ("number of ranks", wanted.size, record.size),
+        ("addresses", [list(row) for row in wanted.hosts], [list(row) for row in record.hosts]),
+    ]
+    found += ["%s: running %s, wanted %s" % (name, old, new) for name, new, old in pairs if new != old]
+    found += _changes("environment", digests(wanted.environment, record.key), record.environment)
+    found += _changes("secret environment", digests(wanted.secrets, record.key), record.secrets)
+    found += _changes("file", wanted.files, record.files)
+    return found
+
+
+def _changes(kind: str, wanted: Mapping[str, str], running: Mapping[str, str]) -> list[str]:
+    words = []
+    for name in sorted({*wanted, *running}):
+        if name not in running:
+            words.append("%s %s: new" % (kind, name))
+        elif name not in wanted:
+            words.append("%s %s: no longer wanted" % (kind, name))
+        elif wanted[name] != running[name]:
+            words.append("%s %s: changed" % (kind, name))
+    return words

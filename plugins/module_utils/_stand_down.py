@@ -1,0 +1,158 @@
+# Copyright: Contributors to the Muster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Standing ranks down: who gets which signal when, and the proof that nothing of them is left."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass, field
+from typing import Sequence
+
+from ansible_collections.muster.mlx.plugins.module_utils._look import Sighting, sight, snapshot
+from ansible_collections.muster.mlx.plugins.module_utils._process import (
+    Identity,
+    Process,
+    System,
+    is_same,
+    signal_name,
+)
+from ansible_collections.muster.mlx.plugins.module_utils._run import Places, Record
+
+_AFTER_KILL = 5.0  # seconds; a process that SIGKILL does not end by then is held by the kernel
+_RELEASING = 10.0  # seconds; memory that fell within them means that the rank is still releasing it
+_NOISE = 1 << 20  # bytes; a smaller change of the memory is no release
+_SUPERVISOR = 3.0  # seconds for the supervisor to write exit.json once its rank is gone
+
+
+@dataclass(frozen=True)
+class Policy:
+    """How to stop a rank: `signals` in order, `grace` seconds after each, up to `grace_max` while its memory falls; SIGKILL last, if `escalate`."""
+
+    signals: tuple[int, ...] = (signal.SIGTERM,)
+    grace: float = 30.0
+    grace_max: float = 180.0
+    escalate: bool = True
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """Every signal that may be sent."""
+        return (*self.signals, signal.SIGKILL) if self.escalate else self.signals
+
+    def patience(self, step: int, falling: bool) -> float:
+        """Return how long to wait after a step, in seconds."""
+        if self.steps[step] == signal.SIGKILL:
+            return _AFTER_KILL
+        return max(self.grace, self.grace_max) if falling else self.grace
+
+
+@dataclass
+class Progress:
+    """A rank that is being stood down."""
+
+    record: Record
+    was: str
+    began: float
+    members: tuple[Process, ...] = ()
+    step: int = -1
+    stepped: float = 0.0
+    sent: list[tuple[str, float]] = field(default_factory=list)
+    lowest: int = 0
+    fell: float = float("-inf")
+    ended: float | None = None
+    over: bool = False
+
+
+def stand_down(places: Places, found: Sequence[Sighting], policy: Policy, system: System) -> list[Progress]:
+    """Stop all these ranks at the same time and return how it went, `members` being what is left.
+
+    Signals go only to processes that the last look, made just before, proved to belong to the rank.
+    """
+    began = system.monotonic()
+    progress = [Progress(one.record, one.state, began) for one in found]
+    pause = 0.01
+    while True:
+        seen = snapshot(system)
+        for one in progress:
+            if not one.over:
+                _advance(one, sight(places, one.record, seen), policy, system, began)
+        if all(one.over for one in progress):
+            break
+        system.sleep(pause)
+        pause = min(0.2, pause * 1.4)
+    for one in progress:
+        if not one.members:
+            _await_supervisor(one.record, system)
+    return progress
+
+
+def next_move(one: Progress, policy: Policy, now: float) -> str:
+    """Decide for a rank that still has members: `wait`, `signal` (the next step) or `leave`. Pure."""
+    if one.step < 0:
+        return "signal"
+    falling = now - one.fell < min(policy.grace, _RELEASING)
+    if now - one.stepped < policy.patience(one.step, falling):
+        return "wait"
+    return "signal" if one.step + 1 < len(policy.steps) else "leave"
+
+
+def _advance(one: Progress, seen: Sighting, policy: Policy, system: System, began: float) -> None:
+    now = system.monotonic()
+    one.members = seen.members
+    if not seen.members:
+        one.over, one.ended = True, now
+        return
+    _watch_memory(one, now)
+    move = next_move(one, policy, now)
+    if move == "leave":
+        one.over = True
+    elif move == "signal":
+        one.step += 1
+        one.stepped = now
+        number = policy.steps[one.step]
+        one.sent.append((signal_name(number), round(now - began, 3)))
+        _deliver(one.record, seen, number, system)
+
+
+def _watch_memory(one: Progress, now: float) -> None:
+    size = sum(process.rss for process in one.members)
+    if one.lowest and size <= one.lowest - _NOISE:
+        one.fell = now
+        one.lowest = size
+    one.lowest = one.lowest or size
+
+
+def _deliver(record: Record, seen: Sighting, number: int, system: System) -> None:
+    group = record.pid if seen.alive and record.pid else None
+    if group:
+        system.killpg(group, number)
+    for process in seen.members:
+        outside = group is None or process.pgid != group
+        if outside and _still(process, system):
+            system.kill(process.pid, number)
+        # A stopped process keeps every signal but SIGKILL pending until it continues.
+        if process.state == "T" and number != signal.SIGKILL and _still(process, system):
+            system.kill(process.pid, signal.SIGCONT)
+
+
+def _still(process: Process, system: System) -> bool:
+    now = system.process(process.pid)
+    return now is not None and now.start == process.start and now.alive
+
+
+def _await_supervisor(record: Record, system: System) -> None:
+    """Let the supervisor write exit.json and end; one that does not is ended, by identity."""
+    supervisor, boot = record.supervisor, system.boot()
+    if supervisor is None or _gone(supervisor, boot, system):
+        return
+    system.kill(supervisor.pid, signal.SIGKILL)
+    _gone(supervisor, boot, system)
+
+
+def _gone(identity: Identity, boot: str, system: System) -> bool:
+    deadline = system.monotonic() + _SUPERVISOR
+    while is_same(identity, system.process(identity.pid), boot):
+        if system.monotonic() > deadline:
+            return False
+        system.sleep(0.005)
+    return True

@@ -1,0 +1,161 @@
+# Copyright: Contributors to the Muster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The supervisor: one small program per rank that outlives ssh, starts the rank behind a gate and tells how it ended.
+
+It runs by itself on the node (`python3 -I -S -X utf8 supervisor.py`) and imports nothing of Muster, so that it
+needs no more than the standard library and little memory. Its job comes as JSON on standard input, so that
+no value of the rank's environment is on a command line, in a file or in the supervisor's own environment.
+
+The order is what makes it safe. The rank is forked and waits on a pipe; its identity is in the record on
+disk before the pipe is written; if the supervisor dies in between, the pipe closes and the rank
+exits without having run its program. A teardown writes the fence and then reads the records; the supervisor
+writes the record and then reads the fence: one of the two always sees the other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+
+UTF8 = ("utf-8", "surrogateescape")
+UNBORN = 125  # exit code of a rank that its gate never let through
+
+
+def main() -> None:
+    """Do the job on standard input, from the fork of the rank to its exit.json."""
+    job = json.loads(sys.stdin.buffer.read())
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 0)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    gate, release = os.pipe()
+    failure, report = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(release)
+        os.close(failure)
+        become_rank(job, gate, report)
+    signal.signal(signal.SIGTERM, lambda number, frame: pass_on(pid, number))
+    os.close(gate)
+    os.close(report)
+    unborn = ""
+    try:
+        os.setpgid(pid, pid)
+    except OSError:
+        pass  # the rank did it first
+    write_json(job["record_path"], dict(job["record"], **born(pid)))
+    if fence_token(job["fence_path"]) == job["record"]["fence"]:
+        os.write(release, b"1")
+    else:
+        unborn = "a teardown passed before it started"
+    os.close(release)
+    unborn = unborn or os.read(failure, 4096).decode("utf-8", "replace")
+    dummy, status = os.waitpid(pid, 0)
+    leave(job, status, unborn)
+
+
+def pass_on(pid: int, number: int) -> None:
+    """Send the rank what the supervisor was sent, so that ending the supervisor ends the rank and is still reported."""
+    try:
+        os.killpg(pid, number)
+    except OSError:
+        pass  # it ended meanwhile
+
+
+def become_rank(job: dict, gate: int, report: int) -> None:
+    """Turn this forked process into the rank, once the gate opens; never returns."""
+    code = UNBORN
+    try:
+        os.setpgid(0, 0)
+        log = os.open(job["log"], os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        if os.read(gate, 1) == b"1":
+            code = 127
+            os.chdir(job["record"]["cwd"])
+            environment = {name.encode(*UTF8): value.encode(*UTF8) for name, value in job["environment"].items()}
+            argv = [word.encode(*UTF8) for word in job["record"]["argv"]]
+            os.execvpe(argv[0], argv, environment)
+    except OSError as error:
+        words = "cannot run %s in %s: %s" % (job["record"]["argv"][0], job["record"]["cwd"], error.strerror)
+        os.write(report, words.encode())
+    finally:
+        os._exit(code)
+
+
+def born(pid: int) -> dict:
+    """Return the fields of the record that are known now: who the rank and its supervisor are."""
+    starts = start_times([pid, os.getpid()])
+    return {
+        "pid": pid,
+        "pgid": pid,
+        "start": starts[0],
+        "supervisor_pid": os.getpid(),
+        "supervisor_start": starts[1],
+        "born": time.time(),
+    }
+
+
+def start_times(pids: list) -> list:
+    """Return each process's start as the System protocol spells it."""
+    if os.path.isdir("/proc/self"):
+        return [open("/proc/%d/stat" % pid, "rb").read().rpartition(b")")[2].split()[19].decode() for pid in pids]
+    out, into = os.pipe()
+    environment = {"LC_ALL": "C", "TZ": "UTC0"}
+    starts = []
+    for pid in pids:
+        ps = os.posix_spawn(
+            "/bin/ps", ["ps", "-o", "lstart=", "-p", str(pid)], environment, file_actions=[(os.POSIX_SPAWN_DUP2, into, 1)]
+        )
+        starts.append(os.read(out, 200).decode().strip())
+        os.waitpid(ps, 0)
+    os.close(out)
+    os.close(into)
+    return starts
+
+
+def fence_token(path: str) -> str:
+    """Return the token of the run's fence, empty where there is none; one that cannot be read matches no launch."""
+    try:
+        with open(path, "rb") as file:
+            return str(json.loads(file.read().decode("utf-8"))["token"])
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError, KeyError, TypeError):
+        return "unreadable"
+
+
+def leave(job: dict, status: int, unborn: str) -> None:
+    """Write exit.json and remove the coordination file; a rank that was fenced off leaves no record either."""
+    killed = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+    code = None if killed else os.WEXITSTATUS(status)
+    try:
+        write_json(job["exit_path"], {"code": code, "signal": killed, "time": time.time(), "unborn": unborn})
+    except FileNotFoundError:
+        pass  # a teardown removed the folder: it knows
+    for path in [job["coordination"]] + ([job["record_path"]] if code == UNBORN and unborn else []):
+        try:
+            os.unlink(path)
+        except OSError:
+            pass
+
+
+def write_json(path: str, data: dict) -> None:
+    """Write a file of mode 0600 that appears whole."""
+    temporary = "%s.%d.new" % (path, os.getpid())
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write((json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode(*UTF8))
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(temporary, path)
+
+
+if __name__ == "__main__":
+    main()

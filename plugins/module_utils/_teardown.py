@@ -1,0 +1,217 @@
+# Copyright: Contributors to the Muster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A teardown of one run on one node: stand its ranks down, look again, remove what can be made anew, write the receipt."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from dataclasses import dataclass
+from typing import Mapping, Sequence
+
+from ansible_collections.muster.mlx.plugins.module_utils._copies import remove_copies
+from ansible_collections.muster.mlx.plugins.module_utils._look import (
+    Sighting,
+    Snapshot,
+    kept_work,
+    log_path,
+    look,
+    sight,
+    snapshot,
+    strays,
+)
+from ansible_collections.muster.mlx.plugins.module_utils._process import Listener, Process, System
+from ansible_collections.muster.mlx.plugins.module_utils._receipt import RankReceipt, Receipt
+from ansible_collections.muster.mlx.plugins.module_utils._run import MANIFEST, STAGING, Damaged, Places
+from ansible_collections.muster.mlx.plugins.module_utils._stand_down import Policy, Progress, stand_down
+from ansible_collections.muster.mlx.plugins.module_utils._state_dir import (
+    instances,
+    prune,
+    ranks,
+    read_json,
+    remove,
+    write_json,
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a teardown is about: recorded ranks, damaged records, stray processes, and files that can be made anew."""
+
+    ranks: tuple[Sighting, ...]
+    damaged: tuple[Damaged, ...]
+    strays: tuple[Process, ...]
+    files: tuple[str, ...]
+
+    @property
+    def anything(self) -> bool:
+        """Whether a teardown would change the node."""
+        return bool(self.ranks or self.files)
+
+
+def find(places: Places, run: str, instance: str, seen: Snapshot) -> Found:
+    """Return what there is of a run, or of one instance of it when `instance` is not empty."""
+    sightings, damaged = look(places, run, seen)
+    wanted = [instance] if instance else instances(places, run)
+    folders = tuple(places.instance(run, name) + os.sep for name in wanted)
+    return Found(
+        tuple(one for one in sightings if one.record.instance in wanted),
+        tuple(one for one in damaged if one.path.startswith(folders)),
+        tuple(strays(places, run, seen)),
+        tuple(path for name in wanted for path in litter(places, run, name)),
+    )
+
+
+def litter(places: Places, run: str, instance: str) -> list[str]:
+    """Return the files of an instance that Muster made and can make anew, records last, so that no rank loses its record first."""
+    folder = places.instance(run, instance)
+    rank_folders = [places.rank(run, instance, rank) for rank in ranks(places, run, instance)]
+    found = [os.path.join(folder, name) for name in ("abort", "supervisor.py", STAGING, MANIFEST)]
+    for rank in ranks(places, run, instance):
+        found.append(places.coordination(run, instance, rank))
+    found += [path for path in (os.path.join(one, "supervisor.log") for one in rank_folders) if _is_empty(path)]
+    found += [os.path.join(one, name) for one in [folder, *rank_folders] for name in _names(one) if name.endswith(".new")]
+    found += [os.path.join(one, "record.json") for one in rank_folders]
+    return [path for path in found if os.path.lexists(path)]
+
+
+def tear_down(
+    places: Places, run: str, found: Found, policy: Policy, issued: float, keep: int | None, system: System
+) -> Receipt:
+    """Stand the found ranks down and return the receipt.
+
+    With `keep` None only the processes are stopped; else files are removed too, and finished instances beyond `keep`.
+    """
+    began, wired = system.now(), system.wired()
+    progress = stand_down(places, found.ranks, policy, system)
+    seen = snapshot(system)
+    listeners = system.listeners() if any(one.was == "running" for one in progress) else []
+    rank_receipts = tuple(_rank_receipt(places, one, seen, listeners) for one in progress)
+    problems = [_damage(one) for one in found.damaged] + [_stray(one) for one in strays(places, run, seen)]
+    removed: list[str] = []
+    if keep is not None:
+        kept = {receipt.instance for receipt in rank_receipts if receipt.left}
+        kept |= {one.path.split(os.sep)[-3] for one in found.damaged}
+        removed += _remove_files(places, run, [path for path in found.files if not _below(path, kept)], problems)
+    receipt = Receipt(
+        run=run,
+        issued=issued,
+        began=began,
+        ended=system.now(),
+        boot=seen.boot,
+        ranks=rank_receipts,
+        problems=tuple(problems),
+        files_removed=tuple(removed),
+        files_left=tuple(kept_work(places, run)) + tuple(one.log for one in rank_receipts),
+        wired_before=wired,
+        wired_after=system.wired(),
+    )
+    for instance in sorted({one.record.instance for one in progress}):
+        write_json(os.path.join(places.instance(run, instance), "receipt.json"), receipt.to_json())
+    if keep is not None:
+        prune(places, run, keep)
+    return receipt
+
+
+def _rank_receipt(places: Places, one: Progress, seen: Snapshot, listeners: Sequence[Listener]) -> RankReceipt:
+    record = one.record
+    first = one.sent[0][1] if one.sent else 0.0
+    return RankReceipt(
+        rank=record.rank,
+        instance=record.instance,
+        pid=record.pid,
+        start=record.start,
+        boot=record.boot,
+        program=record.argv,
+        was=one.was,
+        state=sight(places, record, seen).state,
+        signals=tuple(one.sent),
+        seconds=round(one.ended - one.began - first, 3) if one.sent and one.ended is not None else None,
+        left=tuple("%d %s (%s)" % (process.pid, process.command, process.state) for process in one.members),
+        stuck=tuple(process.pid for process in one.members if process.uninterruptible),
+        ports=_still_listening(one, seen, listeners),
+        log=log_path(places, record),
+    )
+
+
+def _still_listening(one: Progress, seen: Snapshot, listeners: Sequence[Listener]) -> tuple[str, ...]:
+    # Of a rank that was dead before, the ports may long be somebody else's; so may those that another rank holds.
+    if one.was != "running":
+        return ()
+    ports = {int(address.rpartition(":")[2]) for address in one.record.addresses}
+    ips = {address.rpartition(":")[0] for address in one.record.addresses} | {"0.0.0.0", "::"}
+    left = [item for item in listeners if item.port in ports and item.address in ips]
+    return tuple(
+        "%s:%d held by %s %s" % (item.address, item.port, item.pid or "a process of another user", item.command)
+        for item in left
+        if not _other_rank(item, one, seen.markers)
+    )
+
+
+def _other_rank(item: Listener, one: Progress, markers: Mapping[int, str]) -> bool:
+    marker = markers.get(item.pid) if item.pid else None
+    return marker is not None and marker != one.record.marker
+
+
+def _remove_files(places: Places, run: str, paths: Sequence[str], problems: list[str]) -> list[str]:
+    removed = []
+    for path in paths:
+        try:
+            if os.path.basename(path) == MANIFEST:
+                removed += _remove_copies(path)
+            if os.path.isdir(path) and not os.path.islink(path):
+                shutil.rmtree(path)
+            else:
+                os.unlink(path)
+        except FileNotFoundError:
+            continue  # the supervisor removes some of these itself as it ends
+        except OSError as error:
+            problems.append("%s could not be removed: %s" % (path, error.strerror))
+            continue
+        removed.append(path)
+    for instance in instances(places, run):
+        with contextlib.suppress(OSError):
+            os.rmdir(places.work(run, instance))
+    return removed
+
+
+def _remove_copies(manifest: str) -> list[str]:
+    try:
+        names = read_json(manifest)
+    except ValueError:
+        return []
+    return remove_copies(os.path.join(os.path.dirname(manifest), "work"), names)
+
+
+def _damage(one: Damaged) -> str:
+    return (
+        "%s cannot be believed (%s), so nothing was signalled for it; look at the node's processes and remove the file by hand"
+        % (one.path, one.reason)
+    )
+
+
+def _stray(process: Process) -> str:
+    return "process %d (%s) carries this run's marker and no record names it; it was not touched" % (
+        process.pid,
+        process.command,
+    )
+
+
+def _below(path: str, kept: set[str]) -> bool:
+    return any(os.sep + instance + os.sep in path for instance in kept)
+
+
+def _is_empty(path: str) -> bool:
+    try:
+        return os.path.getsize(path) == 0
+    except OSError:
+        return False
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []

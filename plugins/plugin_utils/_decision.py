@@ -1,0 +1,89 @@
+# Copyright: Contributors to the Muster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What to do with a run as a whole, from what every node showed. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
+from ansible_collections.muster.mlx.plugins.module_utils._look import Sighting
+from ansible_collections.muster.mlx.plugins.module_utils._process import Process
+from ansible_collections.muster.mlx.plugins.module_utils._rank import KEEP, REPLACE, START, Decision, decide
+from ansible_collections.muster.mlx.plugins.module_utils._run import Places, Record
+from ansible_collections.muster.mlx.plugins.module_utils._specification import Specification
+
+
+def decide_group(
+    wanted: Mapping[str, Sequence[Specification]], seen: Mapping[str, Mapping[str, Any]], replace: bool
+) -> Decision:
+    """Decide for the whole run. `seen` is each host's preflight result.
+
+    Raises MusterError when a living run differs from what is wanted and `replace` is off.
+    """
+    decisions: dict[str, Decision] = {}
+    words: list[str] = []
+    for host, view in seen.items():
+        words += ["%s: %s" % (host, altered) for altered in view["altered"]]
+        try:
+            decisions[host] = _decide_host(wanted[host], view, replace)
+        except MusterError as error:
+            words += ["%s: %s" % (host, word) for word in error.facts["differences"]]
+    if words and not replace:
+        run = next(iter(wanted.values()))[0].run
+        raise MusterError(
+            "Run %s should be as specified" % run,
+            "it is running otherwise:\n- %s" % "\n- ".join(words),
+            "\nLaunch under another mlx_run, tear it down first, or say mlx_replace=true to stand it down and start anew",
+        )
+    return _join(decisions, words)
+
+
+def _decide_host(wanted: Sequence[Specification], view: Mapping[str, Any], replace: bool) -> Decision:
+    found = [_sighting(one) for one in view["records"]]
+    places = Places(view["state_dir"])
+    works = {one.record.instance: places.work(one.record.run, one.record.instance) for one in found}
+    return decide(wanted, found, works, replace)
+
+
+def _join(decisions: Mapping[str, Decision], words: Sequence[str]) -> Decision:
+    actions = {decision.action for decision in decisions.values()}
+    if actions == {START}:
+        return Decision(START, "no rank of it is running")
+    if actions == {KEEP} and not words:
+        return Decision(KEEP)
+    reasons = ["%s: %s" % (host, decision.reason) for host, decision in decisions.items() if decision.action != KEEP]
+    return Decision(REPLACE, "; ".join([*words, *reasons]))
+
+
+def _sighting(view: Mapping[str, Any]) -> Sighting:
+    record = Record.from_json(view["record"])
+    processes = tuple(Process(**one) for one in view["members"])
+    return Sighting(record, None, view["alive"], processes, 0.0, record.boot)
+
+
+def check_versions(seen: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise MusterError, naming node by node, when MLX is not the same version everywhere."""
+    versions = {host: view["mlx_version"] for host, view in seen.items() if view.get("mlx_version")}
+    if len(set(versions.values())) > 1:
+        raise MusterError(
+            "All nodes of a group need the same version of mlx",
+            ", ".join("%s has %s" % pair for pair in versions.items()),
+            "Install one version on all of them, or set mlx_python per host",
+        )
+
+
+def check_fences(seen: Mapping[str, Mapping[str, Any]], run: str, elapsed: float) -> None:
+    """Raise MusterError when a teardown passed on a node within the `elapsed` seconds since this launch was issued.
+
+    Both are durations, each by one clock, so the clocks of controller and nodes may differ.
+    """
+    late = [host for host, view in seen.items() if view["fence_age"] is not None and view["fence_age"] < elapsed]
+    if late:
+        raise MusterError(
+            "Run %s should start" % run,
+            "a teardown of it passed on %s after this launch was issued, so nothing was started" % ", ".join(late),
+            "Launch again if it is still wanted",
+        )

@@ -1,0 +1,171 @@
+# Copyright: Contributors to the Muster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The roll call and the receipts as tables. Pure functions from module results to rows, and from rows to lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+RANK_COLUMNS = ("run", "rank", "node", "pid", "state", "age", "memory", "ports", "log")
+RECEIPT_COLUMNS = ("run", "rank", "node", "pid", "was", "signals", "seconds", "ended", "verdict")
+
+GOOD, BAD, PLAIN = "good", "bad", "plain"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table: its cells, and whether what it says is good, bad or neither."""
+
+    cells: tuple[str, ...]
+    tone: str = PLAIN
+
+
+def rank_rows(results: Mapping[str, Mapping[str, Any]]) -> tuple[list[Row], list[dict[str, Any]]]:
+    """Return the rows of the roll call and the same facts for machines, sorted by run and rank."""
+    facts: list[dict[str, Any]] = []
+    for host, result in results.items():
+        if not result or result.get("unreachable"):
+            facts.append({"run": None, "rank": None, "node": host, "state": "unreachable"})
+        facts += [dict(rank, node=host) for rank in result.get("ranks", [])]
+    facts.sort(key=lambda fact: (fact["run"] is None, fact["run"] or "", fact["rank"] or 0, fact["node"]))
+    return [_rank_row(fact) for fact in facts], facts
+
+
+def _rank_row(fact: Mapping[str, Any]) -> Row:
+    state = str(fact["state"])
+    cells = (
+        _text(fact["run"]),
+        _text(fact["rank"]),
+        str(fact["node"]),
+        _text(fact.get("pid")),
+        state,
+        duration(fact.get("age")),
+        size(fact.get("memory")),
+        ",".join(str(port) for port in fact.get("ports", [])) or "-",
+        _text(fact.get("log")),
+    )
+    good = state in ("running", "exited 0", "would start")
+    return Row(cells, GOOD if good else BAD)
+
+
+def receipt_rows(
+    results: Mapping[str, Mapping[str, Any]], run: str
+) -> tuple[list[Row], list[dict[str, Any]]]:
+    """Return the rows of the receipts and the same facts for machines: a row per rank, one per node that had none."""
+    rows: list[Row] = []
+    facts: list[dict[str, Any]] = []
+    for host, result in results.items():
+        receipt = result.get("receipt") if result else None
+        if receipt is None:
+            ranks, verdict = result.get("ranks", []) if result else [], _verdict(result)
+            facts.append({"node": host, "run": run, "verdict": verdict})
+            rows += [_would_end(host, rank) for rank in ranks] or [_empty(host, run, verdict)]
+            continue
+        facts.append(dict(receipt, node=host))
+        rows += [_receipt_row(host, receipt, rank) for rank in receipt["ranks"]]
+        rows += [] if receipt["ranks"] else [_empty(host, run, receipt["verdict"])]
+    return rows, facts
+
+
+def _verdict(result: Mapping[str, Any] | None) -> str:
+    if result and not result.get("unreachable") and not result.get("failed"):
+        return "not looked at" if "ranks" not in result else "check mode"
+    return "unknown"
+
+
+def _receipt_row(host: str, receipt: Mapping[str, Any], rank: Mapping[str, Any]) -> Row:
+    signals = ",".join(name for name, dummy in rank["signals"])
+    seconds = "-" if rank["seconds"] is None else "%.2f" % rank["seconds"]
+    cells = (
+        receipt["run"],
+        str(rank["rank"]),
+        host,
+        _text(rank["pid"]),
+        rank["was"],
+        signals or "-",
+        seconds,
+        rank["state"],
+        rank["verdict"],
+    )
+    return Row(cells, GOOD if rank["verdict"] == "clean" else BAD)
+
+
+def _would_end(host: str, rank: Mapping[str, Any]) -> Row:
+    cells = (rank["run"], str(rank["rank"]), host, _text(rank["pid"]), rank["state"], "-", "-", "-", "would be stood down")
+    return Row(cells)
+
+
+def _empty(host: str, run: str, verdict: str) -> Row:
+    tone = {"clean": GOOD, "check mode": PLAIN, "not looked at": PLAIN}.get(verdict, BAD)
+    return Row((run, "-", host, "-", "-", "-", "-", "-", verdict), tone)
+
+
+def table(columns: Sequence[str], rows: Sequence[Row], width: int | None) -> list[tuple[str, str]]:
+    """Return (line, tone) pairs of an aligned table, the head first.
+
+    Where a line would not fit into `width`, the last column goes below its row, so that a terminal shows a table.
+    """
+    cells = [tuple(columns), *(row.cells for row in rows)]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(columns))]
+    lines = []
+    folded = width is not None and sum(widths) + 2 * (len(widths) - 1) > width
+    shown = len(columns) - 1 if folded else len(columns)
+    for line, tone in zip(cells, [PLAIN, *(row.tone for row in rows)], strict=True):
+        lines.append(("  ".join(cell.ljust(widths[i]) for i, cell in enumerate(line[:shown])).rstrip(), tone))
+        if folded and tone != PLAIN:
+            lines.append(("  %s: %s" % (columns[-1], line[-1]), tone))
+    return lines
+
+
+def problems(facts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return, in words, what keeps each node from being proven clean."""
+    words = []
+    for fact in facts:
+        if fact["verdict"] == "unknown":
+            words.append("%s: unknown, it could not be asked; run the teardown again when it can be reached" % fact["node"])
+        words += ["%s: %s" % (fact["node"], problem) for problem in fact.get("problems", [])]
+        for rank in fact.get("ranks", []):
+            words += ["%s: rank %s, process %s is left" % (fact["node"], rank["rank"], left) for left in rank["left"]]
+            words += ["%s: rank %s, %s" % (fact["node"], rank["rank"], port) for port in rank["ports"]]
+    return words
+
+
+def launch_failure(run: str, results: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return, in words, why a launch failed: the nodes at fault, not those that were stood down because of them."""
+    words = []
+    for host, result in results.items():
+        if result.get("unreachable"):
+            words.append("%s could not be reached: %s" % (host, result.get("msg", "")))
+        elif result.get("failed") and not result.get("stood_down"):
+            words.append("%s: %s" % (host, result.get("msg", "")))
+    return "The launch of run %s failed.\n%s" % (run, "\n".join(words) or "It was stood down by a teardown.")
+
+
+def duration(seconds: float | None) -> str:
+    """Return `7s`, `12m`, `3h05m` or `2d04h`; a dash for None."""
+    if seconds is None:
+        return "-"
+    whole = int(seconds)
+    if whole < 60:
+        return "%ds" % whole
+    if whole < 3600:
+        return "%dm" % (whole // 60)
+    if whole < 86400:
+        return "%dh%02dm" % (whole // 3600, whole % 3600 // 60)
+    return "%dd%02dh" % (whole // 86400, whole % 86400 // 3600)
+
+
+def size(count: int | None) -> str:
+    """Return bytes as `734 MB` or `12.3 GB`; a dash for None."""
+    if count is None:
+        return "-"
+    if count < 1000**3:
+        return "%d MB" % round(count / 1000**2)
+    return "%.1f GB" % (count / 1000**3)
+
+
+def _text(value: Any) -> str:
+    return "-" if value is None else str(value)

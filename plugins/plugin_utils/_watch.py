@@ -1,0 +1,71 @@
+# Copyright: Contributors to the Muster project
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How the workers of one launch, each busy with its own node, learn at once that the launch failed on another."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from types import TracebackType
+
+_LOOK = 0.05  # seconds between looks at the mark, a file of this machine
+
+
+class Watch:
+    """While a worker waits for its node, a child of it waits for the mark, and then carries out `react` until it succeeds.
+
+    A worker cannot do both: it sits in Ansible's own read of the connection. The mark is a file that the first
+    worker whose node failed makes, with the node's name in it; all workers of a play share the folder it is in.
+    """
+
+    def __init__(self, mark: str, react: Callable[[], bool]) -> None:
+        """Remember the mark's path and what to do; nothing runs yet."""
+        self._mark = mark
+        self._react = react
+        self._child = 0
+
+    def failed(self, host: str) -> None:
+        """Tell the others; only the first to fail leaves its name."""
+        try:
+            with os.fdopen(os.open(self._mark, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+                file.write(host)
+        except FileExistsError:
+            pass
+
+    def first(self) -> str:
+        """Return the node that failed first, empty when none did."""
+        try:
+            with open(self._mark, encoding="utf-8") as file:
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
+    def __enter__(self) -> Watch:
+        """Start to watch."""
+        self._child = os.fork()
+        if self._child == 0:
+            try:
+                self._wait_and_react(os.getppid())
+            finally:
+                os._exit(0)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop to watch."""
+        try:
+            os.kill(self._child, signal.SIGTERM)
+        except ProcessLookupError:
+            pass
+        os.waitpid(self._child, 0)
+
+    def _wait_and_react(self, worker: int) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        while os.getppid() == worker:
+            if os.path.exists(self._mark) and self._react():
+                return
+            time.sleep(_LOOK)
