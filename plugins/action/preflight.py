@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.muster.mlx.plugins.plugin_utils._login import login_output
+from ansible_collections.muster.mlx.plugins.plugin_utils._node_call import NodeCall
 from ansible_collections.muster.mlx.plugins.plugin_utils._plan import of_node
 
 display = Display()
 
 
-class ActionModule(ActionBase):
+class ActionModule(NodeCall):
     """See the documentation of the module of the same name."""
-
-    _output = ""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Run the module once."""
@@ -26,13 +23,12 @@ class ActionModule(ActionBase):
         variables = task_vars or {}
         arguments = dict(self._task.args)
         if "plan" in arguments:
-            arguments = {**of_node(arguments.pop("plan"), variables["inventory_hostname"], "where", "what"), **arguments}
-        result.update(self._execute_module(module_args=arguments, task_vars=variables))
-        if self._output:
-            result["login_output"] = self._output
-            display.vv("a login prints on its own, which does no harm: %s" % self._output, host=variables["inventory_hostname"])
+            plan = arguments.pop("plan")
+            options = of_node(plan, variables["inventory_hostname"], "where", "what")
+            arguments = {**options, "size_of_files": plan["size_of_files"], **arguments}
+        result.update(self.call("preflight", arguments, variables))
+        if self.login_output:
+            result["login_output"] = self.login_output
+            words = "a login prints on its own, which does no harm: %s" % self.login_output
+            display.vv(words, host=variables["inventory_hostname"])
         return result
-
-    def _parse_returned_data(self, res: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        self._output = login_output(res.get("stdout", ""), res.get("stderr", ""))
-        return super()._parse_returned_data(res, *args, **kwargs)

@@ -14,14 +14,14 @@ from typing import Any
 
 from ansible import constants as C
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
-from ansible.plugins.action import ActionBase
 from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
 from ansible_collections.muster.mlx.plugins.plugin_utils import _variables
+from ansible_collections.muster.mlx.plugins.plugin_utils._node_call import NodeCall
 from ansible_collections.muster.mlx.plugins.plugin_utils._plan import of_node, words_of
 from ansible_collections.muster.mlx.plugins.plugin_utils._watch import Watch
 
 
-class ActionModule(ActionBase):
+class ActionModule(NodeCall):
     """See the documentation of the module of the same name."""
 
     TRANSFERS_FILES = True
@@ -38,7 +38,7 @@ class ActionModule(ActionBase):
             if archive:
                 arguments["archive"] = self._bring(archive)
             return {**result, **self._start(arguments, variables)}
-        return {**result, **self._execute_module(module_args=arguments, task_vars=variables)}
+        return {**result, **self.call("rank", arguments, variables)}
 
     def _expand(self, arguments: dict[str, Any], started: bool, variables: dict[str, Any]) -> dict[str, Any]:
         """Turn the plan of a launch, and what this node showed, into the module's options; options given by hand win."""
@@ -81,7 +81,7 @@ class ActionModule(ActionBase):
         command = "test -d %s && touch %s" % (shlex.quote(folder), shlex.quote(folder + "/abort"))
         with Watch(mark, lambda: self._low_level_execute_command(command)["rc"] == 0) as watch:
             try:
-                answer: dict[str, Any] = self._execute_module(module_args=arguments, task_vars=variables)
+                answer: dict[str, Any] = self.call("rank", arguments, variables)
             except AnsibleConnectionFailure:
                 watch.failed(variables["inventory_hostname"])
                 raise

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from typing import Any
 
 from ansible import constants as C
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.muster.mlx.plugins.plugin_utils import _roll_call
+from ansible_collections.muster.mlx.plugins.plugin_utils._plan import new_instance
 
 display = Display()
 
@@ -62,8 +62,8 @@ class ActionModule(ActionBase):
         return answer
 
     def _keep(self, facts: list[dict[str, Any]], run: str) -> str:
-        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        folder = os.path.join(os.getcwd(), os.path.expanduser(self._task.args["receipts"]), run, stamp)
+        # Named like an instance, so that two teardowns in one second do not write over each other.
+        folder = os.path.join(os.getcwd(), os.path.expanduser(self._task.args["receipts"]), run, new_instance())
         try:
             os.makedirs(folder, exist_ok=True)
             for fact in facts:

@@ -20,7 +20,7 @@ options:
   state_dir:
     description:
       - Where Muster keeps records, logs and receipts on the node, mode 0700.
-    type: path
+    type: str
     default: ~/.muster
 """
 
@@ -47,7 +47,7 @@ options:
   python:
     description:
       - Absolute path of the interpreter that runs O(program). Without it, the interpreter that runs this module.
-    type: path
+    type: str
   program:
     description:
       - What follows the interpreter, for example V([train.py, --epochs, "3"]) or V([-m, mlx_lm, server]).
@@ -66,7 +66,7 @@ options:
   cwd:
     description:
       - Working directory of the ranks. Without it, the instance's own C(work) folder.
-    type: path
+    type: str
   files:
     description:
       - Files below the working directory that come from the controller, path to SHA-256.

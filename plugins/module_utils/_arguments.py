@@ -16,29 +16,71 @@ from ansible_collections.muster.mlx.plugins.module_utils._run import check_run_n
 from ansible_collections.muster.mlx.plugins.module_utils._specification import Specification
 from ansible_collections.muster.mlx.plugins.module_utils._stand_down import Policy
 
-WHERE: dict[str, Any] = {
+_WHERE: dict[str, Any] = {
     "run": {"type": "str", "default": "main"},
-    "state_dir": {"type": "path", "default": "~/.muster"},
+    "state_dir": {"type": "str", "default": "~/.muster"},
 }
 
-WHAT: dict[str, Any] = {
+_WHAT: dict[str, Any] = {
     "ranks": {"type": "list", "elements": "int"},
     "hosts": {"type": "list", "elements": "list"},
     "backend": {"type": "str", "default": "ring", "choices": ["ring"]},
-    "python": {"type": "path"},
+    "python": {"type": "str"},
     "program": {"type": "list", "elements": "str"},
     "command": {"type": "list", "elements": "str"},
     "env": {"type": "dict", "default": {}},
-    "cwd": {"type": "path"},
+    "cwd": {"type": "str"},
     "files": {"type": "dict", "default": {}},
+    "plan": {"type": "dict"},
 }
 
-STOPPING: dict[str, Any] = {
-    "stop_signals": {"type": "list", "elements": "str", "default": ["TERM"]},
-    "grace": {"type": "float", "default": 30},
-    "grace_max": {"type": "float", "default": 180},
-    "escalate": {"type": "bool", "default": True},
+RANK: dict[str, Any] = {
+    "argument_spec": {
+        **_WHERE,
+        **_WHAT,
+        "state": {"type": "str", "choices": ["started", "stopped", "absent"], "default": "started"},
+        "instance": {"type": "str"},
+        "seen": {"type": "dict"},
+        "secret_env": {"type": "raw", "default": {}, "no_log": True},
+        "archive": {"type": "str"},
+        "issued": {"type": "float"},
+        "fence": {"type": "str"},
+        "raise_fence": {"type": "bool", "default": True},
+        "ready": {"type": "str", "choices": ["ring", "log", "port", "process"]},
+        "ready_pattern": {"type": "str"},
+        "ready_port": {"type": "int"},
+        "ready_timeout": {"type": "float", "default": 60},
+        "replace": {"type": "bool", "default": False},
+        "stop_signals": {"type": "list", "elements": "str", "default": ["TERM"]},
+        "grace": {"type": "float", "default": 30},
+        "grace_max": {"type": "float", "default": 180},
+        "escalate": {"type": "bool", "default": True},
+        "keep": {"type": "int", "default": 10},
+    },
+    "mutually_exclusive": [("program", "command")],
+    "required_if": [
+        ("state", "started", ("ranks", "hosts", "instance")),
+        ("state", "started", ("program", "command"), True),
+    ],
 }
+"""What the module rank takes. Paths are plain strings: only the node may expand them."""
+
+RANK_INFO: dict[str, Any] = {
+    "argument_spec": {"run": {"type": "str"}, "state_dir": {"type": "str", "default": "~/.muster"}},
+}
+"""What the module rank_info takes."""
+
+PREFLIGHT: dict[str, Any] = {
+    "argument_spec": {
+        **_WHERE,
+        **_WHAT,
+        "size_of_files": {"type": "int", "default": 0},
+    },
+    "mutually_exclusive": [("program", "command")],
+    "required_together": [("ranks", "hosts")],
+    "required_one_of": [("program", "command"), ("ranks",)],
+}
+"""What the module preflight takes."""
 
 
 def specifications(params: Mapping[str, Any], python: str) -> list[Specification]:

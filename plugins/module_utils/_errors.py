@@ -29,3 +29,10 @@ def _sentence(text: str) -> str:
     if not text or "\n" in text:
         return text
     return text[0].upper() + text[1:] + ("" if text[-1] in ".!?:" else ".")
+
+
+def failure(error: MusterError | OSError) -> dict[str, Any]:
+    """Return the module result that an error becomes."""
+    if isinstance(error, MusterError):
+        return {"failed": True, "changed": False, "msg": str(error), **error.facts}
+    return {"failed": True, "changed": False, "msg": "The node refuses a file operation: %s." % error}

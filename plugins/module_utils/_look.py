@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Mapping
 
 from ansible_collections.muster.mlx.plugins.module_utils._process import Process, System, is_same, members, signal_name
-from ansible_collections.muster.mlx.plugins.module_utils._run import Damaged, Exit, Places, Record
-from ansible_collections.muster.mlx.plugins.module_utils._state_dir import instances, read_exit, records
+from ansible_collections.muster.mlx.plugins.module_utils._run import MANIFEST, Damaged, Exit, Places, Record
+from ansible_collections.muster.mlx.plugins.module_utils._state_dir import instances, read_exit, read_json, records
 
 TAIL_LINES = 20
 _TAIL_BYTES = 64 * 1024
@@ -100,9 +100,22 @@ def strays(places: Places, run: str, seen: Snapshot) -> list[Process]:
 
 
 def kept_work(places: Places, run: str) -> list[str]:
-    """Return the working directories of a run that hold something."""
-    folders = [places.work(run, instance) for instance in instances(places, run)]
-    return [folder for folder in folders if os.path.isdir(folder) and os.listdir(folder)]
+    """Return the working directories of a run that hold something besides Muster's own copies."""
+    folders = [places.instance(run, instance) for instance in instances(places, run)]
+    return [os.path.join(folder, "work") for folder in folders if _written(folder)]
+
+
+def _written(folder: str) -> bool:
+    try:
+        copies = read_json(os.path.join(folder, MANIFEST))
+    except (FileNotFoundError, ValueError):
+        copies = {}
+    work = os.path.join(folder, "work")
+    return any(
+        os.path.relpath(os.path.join(parent, name), work) not in copies
+        for parent, dummy, names in os.walk(work)
+        for name in names
+    )
 
 
 def describe_exit(exit: Exit) -> str:

@@ -1,23 +1,21 @@
 # Copyright: Contributors to the Muster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The one place where a module meets its node: which System it is, how commands run, how errors leave the module."""
+"""Where a module meets its node by way of AnsibleModule: how commands run, how errors leave the module."""
 
 from __future__ import annotations
 
-import os
-import platform
-from typing import Any, Callable
+from typing import Any, Callable, Mapping
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
-from ansible_collections.muster.mlx.plugins.module_utils._linux import LinuxSystem
-from ansible_collections.muster.mlx.plugins.module_utils._macos import MacSystem, Run
-from ansible_collections.muster.mlx.plugins.module_utils._process import System
+from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError, failure
+from ansible_collections.muster.mlx.plugins.module_utils._macos import Run
+
+Entry = Callable[[Mapping[str, Any], bool, Run], "dict[str, Any]"]
 
 
 def runner(module: AnsibleModule) -> Run:
-    """Return a function that runs an argument list as it is: no shell, nothing expanded, English output."""
+    """Return a function that runs an argument list as it is: no shell, nothing expanded."""
 
     def run(argv: list[str], environment: dict[str, str], cwd: str | None = None) -> tuple[int, str, str]:
         code, out, err = module.run_command(
@@ -33,27 +31,11 @@ def runner(module: AnsibleModule) -> Run:
     return run
 
 
-def this_system(run: Run) -> System:
-    """Return the door to this node; raise MusterError on a system that Muster does not know."""
-    name = platform.system()
-    if name == "Linux":
-        return LinuxSystem()
-    if name == "Darwin":
-        return MacSystem(run)
-    raise MusterError("A node runs macOS or Linux", "this one runs %s" % (name or "something unknown"))
-
-
-def finish(module: AnsibleModule, call: Callable[[], dict[str, Any]]) -> None:
+def finish(module: AnsibleModule, entry: Entry) -> None:
     """Make the module's one call and leave: with its result, or with the error it raised."""
     try:
-        result = call()
-    except MusterError as error:
-        module.fail_json(msg=str(error), **error.facts)
-    except OSError as error:
-        module.fail_json(msg="The node refuses a file operation: %s" % error, errno=error.errno)
+        result = entry(module.params, module.check_mode, runner(module))
+    except (MusterError, OSError) as error:
+        result = failure(error)
+        module.fail_json(**{name: value for name, value in result.items() if name != "failed"})
     module.exit_json(**result)
-
-
-def login_environment() -> dict[str, str]:
-    """Return what the login gave this process."""
-    return dict(os.environ)

@@ -166,7 +166,7 @@ def _remove_files(places: Places, run: str, paths: Sequence[str], problems: list
             else:
                 os.unlink(path)
         except FileNotFoundError:
-            continue  # the supervisor removes some of these itself as it ends
+            pass  # the supervisor removed its rank's coordination file as it ended
         except OSError as error:
             problems.append("%s could not be removed: %s" % (path, error.strerror))
             continue

@@ -100,47 +100,14 @@ login_output:
   sample: "*** welcome"
 """
 
-import sys
-from typing import Any
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.mlx.plugins.module_utils import _arguments, _node, _preflight
-from ansible_collections.muster.mlx.plugins.module_utils._state_dir import open_state
-
-
-def call(module: AnsibleModule) -> dict[str, Any]:
-    """Make the module's one call."""
-    places = open_state(module.params["state_dir"])
-    run = _node.runner(module)
-    asked = _preflight.Asked(
-        specifications=tuple(_arguments.specifications(module.params, sys.executable)),
-        python=module.params["python"] or sys.executable,
-        uses_python=bool(module.params["program"]),
-        login=_node.login_environment(),
-        size_of_files=module.params["size_of_files"],
-    )
-    facts = _preflight.preflight(places, asked, run, _node.this_system(run))
-    problems = facts["problems"]
-    if problems:
-        facts.update(failed=True, msg="This node is not ready:\n- %s" % "\n- ".join(problems))
-    return dict(facts, changed=False)
+from ansible_collections.muster.mlx.plugins.module_utils import _arguments, _entry, _node
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
-        argument_spec={
-            **_arguments.WHERE,
-            **_arguments.WHAT,
-            "plan": {"type": "dict"},
-            "size_of_files": {"type": "int", "default": 0},
-        },
-        supports_check_mode=True,
-        mutually_exclusive=[("program", "command")],
-        required_together=[("ranks", "hosts")],
-        required_one_of=[("program", "command"), ("ranks",)],
-    )
-    _node.finish(module, lambda: call(module))
+    module = AnsibleModule(supports_check_mode=True, **_arguments.PREFLIGHT)
+    _node.finish(module, _entry.preflight)
 
 
 if __name__ == "__main__":

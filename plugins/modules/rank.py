@@ -63,7 +63,7 @@ options:
   archive:
     description:
       - Tar archive of the controller with the contents of O(files). It is brought to the node.
-    type: path
+    type: str
   issued:
     description:
       - Time of issue by the controller's clock, in seconds since the epoch. Without it, now.
@@ -177,86 +177,14 @@ verdict:
   sample: clean
 """
 
-import sys
-import time
-from typing import Any
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.mlx.plugins.module_utils import _arguments, _node, _rank, _start
-from ansible_collections.muster.mlx.plugins.module_utils._run import check_instance_name, check_run_name
-from ansible_collections.muster.mlx.plugins.module_utils._state_dir import open_state
-
-ARGUMENTS: dict[str, Any] = {
-    **_arguments.WHERE,
-    **_arguments.WHAT,
-    **_arguments.STOPPING,
-    "state": {"type": "str", "choices": ["started", "stopped", "absent"], "default": "started"},
-    "instance": {"type": "str"},
-    "plan": {"type": "dict"},
-    "seen": {"type": "dict"},
-    "secret_env": {"type": "raw", "default": {}, "no_log": True},
-    "archive": {"type": "path"},
-    "issued": {"type": "float"},
-    "fence": {"type": "str", "no_log": False},
-    "raise_fence": {"type": "bool", "default": True},
-    "ready": {"type": "str", "choices": ["ring", "log", "port", "process"]},
-    "ready_pattern": {"type": "str"},
-    "ready_port": {"type": "int"},
-    "ready_timeout": {"type": "float", "default": 60},
-    "replace": {"type": "bool", "default": False},
-    "keep": {"type": "int", "default": 10},
-}
-
-
-def wish(params: dict[str, Any]) -> _rank.Wish:
-    """Turn the options into what `state: started` is asked for."""
-    return _rank.Wish(
-        specifications=tuple(_arguments.specifications(params, sys.executable)),
-        launch=_start.Launch(
-            check_instance_name(params["instance"]), params["issued"], params["fence"], params["archive"] or ""
-        ),
-        proof=_arguments.proof(params),
-        timeout=params["ready_timeout"],
-        replace=params["replace"],
-        policy=_arguments.policy(params),
-        keep=params["keep"],
-    )
-
-
-def ending(params: dict[str, Any]) -> _rank.Ending:
-    """Turn the options into what the other states are asked for."""
-    return _rank.Ending(
-        run=check_run_name(params["run"]),
-        instance=check_instance_name(params["instance"]) if params["instance"] else "",
-        policy=_arguments.policy(params),
-        issued=params["issued"],
-        keep=params["keep"] if params["state"] == "absent" else None,
-        fence=params["raise_fence"],
-    )
-
-
-def call(module: AnsibleModule) -> dict[str, Any]:
-    """Make the module's one call."""
-    params = dict(module.params, issued=module.params["issued"] or time.time())
-    places = open_state(params["state_dir"])
-    system = _node.this_system(_node.runner(module))
-    if params["state"] == "started":
-        return _rank.started(places, wish(params), _node.login_environment(), system, module.check_mode)
-    return _rank.ended(places, ending(params), system, module.check_mode)
+from ansible_collections.muster.mlx.plugins.module_utils import _arguments, _entry, _node
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
-        argument_spec=ARGUMENTS,
-        supports_check_mode=True,
-        mutually_exclusive=[("program", "command")],
-        required_if=[
-            ("state", "started", ("ranks", "hosts", "instance")),
-            ("state", "started", ("program", "command"), True),
-        ],
-    )
-    _node.finish(module, lambda: call(module))
+    module = AnsibleModule(supports_check_mode=True, **_arguments.RANK)
+    _node.finish(module, _entry.rank)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ options:
   state_dir:
     description:
       - Where Muster keeps records, logs and receipts on the node.
-    type: path
+    type: str
     default: ~/.muster
 seealso:
   - module: muster.mlx.rank
@@ -130,38 +130,14 @@ work:
   sample: {"main": ["/Users/me/.muster/runs/main/20261130T204500Z-0a1b2c3d/work"]}
 """
 
-from typing import Any
-
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.mlx.plugins.module_utils import _look, _node
-from ansible_collections.muster.mlx.plugins.module_utils._run import check_run_name
-from ansible_collections.muster.mlx.plugins.module_utils._state_dir import open_state, runs
-
-
-def call(module: AnsibleModule) -> dict[str, Any]:
-    """Make the module's one call."""
-    places = open_state(module.params["state_dir"])
-    wanted = [check_run_name(module.params["run"])] if module.params["run"] else runs(places)
-    seen = _look.snapshot(_node.this_system(_node.runner(module)))
-    result: dict[str, Any] = {"changed": False, "ranks": [], "damaged": [], "strays": [], "work": {}}
-    for run in wanted:
-        found, damaged = _look.look(places, run, seen)
-        result["ranks"] += [one.to_json(places) for one in found]
-        result["damaged"] += [vars(one) for one in damaged]
-        result["strays"] += [
-            {"run": run, "pid": one.pid, "command": one.command} for one in _look.strays(places, run, seen)
-        ]
-        result["work"][run] = _look.kept_work(places, run)
-    return result
+from ansible_collections.muster.mlx.plugins.module_utils import _arguments, _entry, _node
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
-        argument_spec={"run": {"type": "str"}, "state_dir": {"type": "path", "default": "~/.muster"}},
-        supports_check_mode=True,
-    )
-    _node.finish(module, lambda: call(module))
+    module = AnsibleModule(supports_check_mode=True, **_arguments.RANK_INFO)
+    _node.finish(module, _entry.rank_info)
 
 
 if __name__ == "__main__":
