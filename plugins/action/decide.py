@@ -10,10 +10,9 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.muster.mlx.plugins.module_utils._arguments import specifications
 from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
-from ansible_collections.muster.mlx.plugins.module_utils._specification import Specification
-from ansible_collections.muster.mlx.plugins.plugin_utils import _decision, _plan, _variables
+from ansible_collections.muster.mlx.plugins.module_utils._specification import Specification, from_options
+from ansible_collections.muster.mlx.plugins.plugin_utils import _group, _plan, _variables
 
 
 class ActionModule(ActionBase):
@@ -30,10 +29,10 @@ class ActionModule(ActionBase):
         hosts = list(plan["nodes"])
         seen = {host: variables["hostvars"][host][self._task.args["seen"]] for host in hosts}
         try:
-            _decision.check_versions(seen)
-            _decision.check_fences(seen, plan["run"], time.time() - plan["issued"])
+            _group.check_versions(seen)
+            _group.check_fences(seen, plan["run"], time.time() - plan["issued"])
             wanted = {host: self._wanted(host, plan, seen[host]["python"], variables) for host in hosts}
-            decision = _decision.decide_group(wanted, seen, plan["start"]["replace"])
+            decision = _group.decide_group(wanted, seen, plan["start"]["replace"])
         except MusterError as error:
             raise AnsibleActionFail(str(error)) from error
         return {**result, "changed": False, "action": decision.action, "reason": decision.reason}
@@ -42,4 +41,4 @@ class ActionModule(ActionBase):
         secrets = _variables.of_host(host, variables, self._templar).get("mlx_secret_env") or {}
         node = plan["nodes"][host]
         words = _plan.words_of(secrets, host, "mlx_secret_env")
-        return specifications({**node["where"], **node["what"], "secret_env": words}, python)
+        return from_options({**node["where"], **node["what"], "secret_env": words}, python)

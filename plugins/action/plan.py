@@ -1,7 +1,10 @@
 # Copyright: Contributors to the Muster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Controller side of a launch, first step: check every variable of every host, lay out the ranks. No node is touched."""
+"""Controller side of a launch, first step: check every variable of every host, lay out the ranks.
+
+No node is touched.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ class ActionModule(ActionBase):
     """See the documentation of the module of the same name."""
 
     _requires_connection = False
-    _VALID_ARGS = frozenset()
+    _VALID_ARGS: frozenset[str] = frozenset()
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the plan, or fail with everything that is wrong with the request."""
@@ -52,7 +55,7 @@ class ActionModule(ActionBase):
         plan.update(instance=_plan.new_instance(), issued=time.time(), archive="", size_of_files=_archive.size(files))
         if files and not self._task.check_mode:
             # In Ansible's own temporary folder, which it removes however the play ends.
-            plan["archive"] = os.path.join(C.DEFAULT_LOCAL_TMP, "muster-%s.tar" % plan["instance"])
+            plan["archive"] = os.path.join(C.DEFAULT_LOCAL_TMP, "muster-{}.tar".format(plan["instance"]))
             _archive.write_archive(files, plan["archive"])
         return plan
 
@@ -63,7 +66,7 @@ def _validated(given: Mapping[str, Mapping[str, Any]], spec: dict[str, Any]) -> 
     validator = ArgumentSpecValidator(spec)
     for host, values in given.items():
         checked = validator.validate({name: value for name, value in values.items() if name in spec})
-        faults += ["%s: %s" % (host, message) for message in checked.error_messages]
+        faults += [f"{host}: {message}" for message in checked.error_messages]
         wanted[host] = checked.validated_parameters
     _plan.raise_faults(faults)
     return wanted
@@ -77,11 +80,12 @@ def _address(host: str, variables: dict[str, Any]) -> str:
 
 
 def _check_forks(hosts: int) -> None:
-    # All ranks must start within a ring's patience; a second batch would wait for the first, which waits for the second.
+    # All ranks must start within a ring's patience; a second batch would wait for the first, which waits for the
+    # second.
     forks = context.CLIARGS.get("forks") or C.DEFAULT_FORKS
     if hosts > forks:
         raise MusterError(
-            "All %d hosts must be worked on at the same time" % hosts,
-            "Ansible is set to %d forks" % forks,
-            "Say --forks %d, or set forks in ansible.cfg" % hosts,
+            f"All {hosts} hosts must be worked on at the same time",
+            f"Ansible is set to {forks} forks",
+            f"Say --forks {hosts}, or set forks in ansible.cfg",
         )

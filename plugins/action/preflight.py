@@ -29,6 +29,6 @@ class ActionModule(NodeCall):
         result.update(self.call("preflight", arguments, variables))
         if self.login_output:
             result["login_output"] = self.login_output
-            words = "a login prints on its own, which does no harm: %s" % self.login_output
+            words = f"a login prints on its own, which does no harm: {self.login_output}"
             display.vv(words, host=variables["inventory_hostname"])
         return result

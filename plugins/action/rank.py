@@ -24,7 +24,7 @@ from ansible_collections.muster.mlx.plugins.plugin_utils._watch import Watch
 class ActionModule(NodeCall):
     """See the documentation of the module of the same name."""
 
-    TRANSFERS_FILES = True
+    TRANSFERS_FILES = False
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """Run the module once."""
@@ -41,7 +41,7 @@ class ActionModule(NodeCall):
         return {**result, **self.call("rank", arguments, variables)}
 
     def _expand(self, arguments: dict[str, Any], started: bool, variables: dict[str, Any]) -> dict[str, Any]:
-        """Turn the plan of a launch, and what this node showed, into the module's options; options given by hand win."""
+        """Turn the plan of a launch, and what this node showed, into the module's options; those given by hand win."""
         plan, seen = arguments.pop("plan", None), arguments.pop("seen", {})
         host = variables["inventory_hostname"]
         secrets = arguments.pop("secret_env", None) or {}
@@ -56,7 +56,8 @@ class ActionModule(NodeCall):
         return {**arguments, "secret_env": self._sealed(secrets, variables)} if started else arguments
 
     def _sealed(self, secrets: dict[str, Any], variables: dict[str, Any]) -> str:
-        # The module sees one opaque word. A value such as "1" as a no_log value of its own would blank every 1 of the result.
+        # The module sees one opaque word. A value such as "1" as a no_log value of its own would blank every 1 of the
+        # result.
         try:
             words = words_of(secrets, variables["inventory_hostname"], "mlx_secret_env")
         except MusterError as error:
@@ -72,13 +73,13 @@ class ActionModule(NodeCall):
         return str(remote)
 
     def _start(self, arguments: dict[str, Any], variables: dict[str, Any]) -> dict[str, Any]:
-        mark = os.path.join(C.DEFAULT_LOCAL_TMP, "muster-%s.failed" % arguments["instance"])
-        folder = "%s/runs/%s/%s" % (
+        mark = os.path.join(C.DEFAULT_LOCAL_TMP, "muster-{}.failed".format(arguments["instance"]))
+        folder = "{}/runs/{}/{}".format(
             self._remote_expand_user(arguments.get("state_dir", "~/.muster")),
             arguments.get("run", "main"),
             arguments["instance"],
         )
-        command = "test -d %s && touch %s" % (shlex.quote(folder), shlex.quote(folder + "/abort"))
+        command = "test -d {} && touch {}".format(shlex.quote(folder), shlex.quote(folder + "/abort"))
         with Watch(mark, lambda: self._low_level_execute_command(command)["rc"] == 0) as watch:
             try:
                 answer: dict[str, Any] = self.call("rank", arguments, variables)
@@ -88,5 +89,5 @@ class ActionModule(NodeCall):
             if answer.get("failed") and not answer.get("stood_down"):
                 watch.failed(variables["inventory_hostname"])
         if answer.get("stood_down") and watch.first():
-            answer["msg"] = "Stood down, since the launch failed on %s." % watch.first()
+            answer["msg"] = f"Stood down, since the launch failed on {watch.first()}."
         return answer

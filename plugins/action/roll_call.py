@@ -1,7 +1,7 @@
 # Copyright: Contributors to the Muster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Shows the roll call or the receipts of all hosts once, whatever callbacks the user has, and returns the same facts."""
+"""Shows the roll call or the receipts of all hosts once, whatever callbacks there are, and returns the same facts."""
 
 from __future__ import annotations
 
@@ -39,12 +39,14 @@ class ActionModule(ActionBase):
             launch = _registered(args["launch"], hosts, variables) if args.get("launch") else None
             return {**result, **self._receipts(results, str(args.get("run", "main")), launch)}
         rows, facts = _roll_call.rank_rows(results)
-        self._show("ROLL CALL", _roll_call.RANK_COLUMNS, rows, "no rank is recorded on %s" % ", ".join(hosts))
+        self._show("ROLL CALL", _roll_call.RANK_COLUMNS, rows, "no rank is recorded on {}".format(", ".join(hosts)))
         self._show_kept_work(results)
         away = [fact["node"] for fact in facts if fact["state"] == "unreachable"]
         result.update(changed=False, ranks=facts)
         if away:
-            result.update(failed=True, msg="Not every node answered: %s. Nothing is known of its ranks." % ", ".join(away))
+            result.update(
+                failed=True, msg="Not every node answered: {}. Nothing is known of its ranks.".format(", ".join(away))
+            )
         return result
 
     def _receipts(self, results: Results, run: str, launch: Results | None) -> dict[str, Any]:
@@ -54,7 +56,7 @@ class ActionModule(ActionBase):
         if not self._task.check_mode and self._task.args.get("receipts"):
             answer["directory"] = self._keep(facts, run)
         words = _roll_call.problems(facts)
-        message = "Run %s is not proven gone:\n- %s" % (run, "\n- ".join(words)) if words else ""
+        message = "Run {} is not proven gone:\n- {}".format(run, "\n- ".join(words)) if words else ""
         if launch:
             message = "\n".join(part for part in (_roll_call.launch_failure(run, launch), message) if part)
         if message:
@@ -67,19 +69,23 @@ class ActionModule(ActionBase):
         try:
             os.makedirs(folder, exist_ok=True)
             for fact in facts:
-                with open(os.path.join(folder, "%s.json" % fact["node"].replace(os.sep, "_")), "w", encoding="utf-8") as file:
+                with open(
+                    os.path.join(folder, "{}.json".format(fact["node"].replace(os.sep, "_"))), "w", encoding="utf-8"
+                ) as file:
                     json.dump(fact, file, indent=1, sort_keys=True)
                     file.write("\n")
         except OSError as error:
-            display.warning("The receipts could not be written to %s (%s); each node keeps its own." % (folder, error.strerror))
+            display.warning(
+                f"The receipts could not be written to {folder} ({error.strerror}); each node keeps its own."
+            )
             return ""
-        display.display("receipts: %s" % folder, stderr=_for_machines())
+        display.display(f"receipts: {folder}", stderr=_for_machines())
         return folder
 
     def _show(self, title: str, columns: tuple[str, ...], rows: list[_roll_call.Row], empty: str) -> None:
         colors = {_roll_call.GOOD: C.COLOR_OK, _roll_call.BAD: C.COLOR_ERROR, _roll_call.PLAIN: None}
         stderr = _for_machines()
-        display.display("\n%s" % title, stderr=stderr)
+        display.display(f"\n{title}", stderr=stderr)
         if not rows:
             display.display(empty, stderr=stderr)
             return
@@ -92,7 +98,7 @@ class ActionModule(ActionBase):
         for host, result in results.items():
             for folders in (result.get("work") or {}).values():
                 for folder in folders:
-                    display.display("work: %s on %s" % (folder, host), stderr=_for_machines())
+                    display.display(f"work: {folder} on {host}", stderr=_for_machines())
 
 
 def _registered(name: str, hosts: list[str], variables: dict[str, Any]) -> Results:

@@ -11,8 +11,10 @@ short_description: The hosts that a playbook of this collection acts on
 version_added: 0.1.0
 author: Muster developers (@muster-mlx)
 description:
-  - Returns the names of the hosts that C(mlx_hosts) selects (the group C(mlx) without it), in the inventory's order, as far as C(--limit) leaves them.
-  - Fails when a name of the pattern is unknown, or when no host is left. Ansible itself would skip such a play and report success.
+  - Returns the names of the hosts that C(mlx_hosts) selects (the group C(mlx) without it), in the inventory's order,
+    as far as C(--limit) leaves them.
+  - Fails when a name of the pattern is unknown, or when no host is left. Ansible itself would skip such a play and
+    report success.
 """
 
 EXAMPLES = r"""
@@ -32,6 +34,7 @@ _raw:
 
 from typing import Any
 
+from ansible import context
 from ansible.errors import AnsibleLookupError
 from ansible.inventory.manager import InventoryManager
 from ansible.plugins.lookup import LookupBase
@@ -44,6 +47,9 @@ class LookupModule(LookupBase):
 
     def run(self, terms: list[Any], variables: dict[str, Any] | None = None, **kwargs: Any) -> list[str]:
         """Return the hosts' names."""
+        # A syntax check comes without an inventory, and selects no hosts.
+        if context.CLIARGS.get("syntax"):
+            return ["localhost"]
         known = variables or {}
         pattern = pattern_of(self._templar.template(known.get("mlx_hosts")))
         limit = known.get("ansible_limit") or "all"

@@ -10,7 +10,7 @@ Pure functions. Source of the formats: `mlx/_distributed_utils/launch.py` (launc
 from __future__ import annotations
 
 import json
-from typing import Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
 from ansible_collections.muster.mlx.plugins.module_utils._process import MARKER
@@ -34,13 +34,13 @@ def ring_addresses(ips: Sequence[Sequence[str]], starting_port: int, connections
         row = []
         for ip in addresses:
             for dummy in range(connections_per_ip):
-                row.append("%s:%d" % (ip, port))
+                row.append(f"{ip}:{port}")
                 port += 1
         ring.append(row)
     if port - 1 > 65535:
         raise MusterError(
             "Each rank, address and connection needs a port of its own up to 65535",
-            "mlx_starting_port %d and %d ports end at %d" % (starting_port, port - starting_port, port - 1),
+            f"mlx_starting_port {starting_port} and {port - starting_port} ports end at {port - 1}",
             "Choose a smaller mlx_starting_port",
         )
     return ring

@@ -28,11 +28,14 @@ def _sentence(text: str) -> str:
     text = text.strip(" ")
     if not text or "\n" in text:
         return text
-    return text[0].upper() + text[1:] + ("" if text[-1] in ".!?:" else ".")
+    # A variable, a path or a command keeps its spelling at the start of a sentence.
+    word = text.split(" ", 1)[0]
+    first = text[0].upper() if word.isalpha() or word.rstrip("'s,:").isalpha() else text[0]
+    return first + text[1:] + ("" if text[-1] in ".!?:" else ".")
 
 
 def failure(error: MusterError | OSError) -> dict[str, Any]:
     """Return the module result that an error becomes."""
     if isinstance(error, MusterError):
         return {"failed": True, "changed": False, "msg": str(error), **error.facts}
-    return {"failed": True, "changed": False, "msg": "The node refuses a file operation: %s." % error}
+    return {"failed": True, "changed": False, "msg": f"The node refuses a file operation: {error}."}

@@ -40,7 +40,7 @@ def read_fence(places: Places, run: str) -> Fence:
         return Fence()
     except (ValueError, TypeError, KeyError) as error:
         raise MusterError(
-            "%s should hold the fence of run %s" % (path, run), str(error), "Run teardown.yml, which writes it anew"
+            f"{path} should hold the fence of run {run}", str(error), "Run teardown.yml, which writes it anew"
         ) from error
 
 

@@ -9,7 +9,7 @@ import os
 import re
 import socket
 import struct
-from typing import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
 from ansible_collections.muster.mlx.plugins.module_utils._posix import PosixSystem
@@ -34,8 +34,8 @@ class LinuxSystem(PosixSystem):
     def process(self, pid: int) -> Process | None:
         """Read `/proc/<pid>/stat`."""
         try:
-            stat = _read("/proc/%d/stat" % pid)
-            uid = os.stat("/proc/%d" % pid).st_uid
+            stat = _read(f"/proc/{pid}/stat")
+            uid = os.stat(f"/proc/{pid}").st_uid
         except (FileNotFoundError, ProcessLookupError):
             return None
         return parse_stat(stat, uid)
@@ -48,7 +48,7 @@ class LinuxSystem(PosixSystem):
             if process.uid != os.geteuid() or not process.alive:
                 continue
             try:
-                environ = _read("/proc/%d/environ" % process.pid)
+                environ = _read(f"/proc/{process.pid}/environ")
             except OSError:
                 continue
             for entry in environ.split(b"\0"):
@@ -108,8 +108,8 @@ def _address(field: str) -> str:
     packed = b"".join(words)
     mapped = packed.startswith(bytes(10) + b"\xff\xff")
     if len(packed) == 4 or mapped:
-        return "%s:%d" % (socket.inet_ntop(socket.AF_INET, packed[-4:]), int(port, 16))
-    return "%s:%d" % (socket.inet_ntop(socket.AF_INET6, packed), int(port, 16))
+        return f"{socket.inet_ntop(socket.AF_INET, packed[-4:])}:{int(port, 16)}"
+    return f"{socket.inet_ntop(socket.AF_INET6, packed)}:{int(port, 16)}"
 
 
 def _tcp_rows() -> Iterator[tuple[str, str, str, str]]:
@@ -126,8 +126,8 @@ def _tcp_rows() -> Iterator[tuple[str, str, str, str]]:
 def _socket_inodes(pid: int) -> list[str]:
     found = []
     try:
-        for fd in os.listdir("/proc/%d/fd" % pid):
-            match = re.match(r"socket:\[(\d+)\]", os.readlink("/proc/%d/fd/%s" % (pid, fd)))
+        for fd in os.listdir(f"/proc/{pid}/fd"):
+            match = re.match(r"socket:\[(\d+)\]", os.readlink(f"/proc/{pid}/fd/{fd}"))
             if match:
                 found.append(match.group(1))
     except OSError:

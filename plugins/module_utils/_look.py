@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Mapping
+from typing import Any
 
 from ansible_collections.muster.mlx.plugins.module_utils._process import Process, System, is_same, members, signal_name
 from ansible_collections.muster.mlx.plugins.module_utils._run import MANIFEST, Damaged, Exit, Places, Record
 from ansible_collections.muster.mlx.plugins.module_utils._state_dir import instances, read_exit, read_json, records
 
 TAIL_LINES = 20
+_SETTLE = 1.0  # seconds; a supervisor needs milliseconds
 _TAIL_BYTES = 64 * 1024
 
 
@@ -29,7 +31,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Sighting:
-    """A recorded rank and what lives of it: `alive` is the recorded process itself, `members` all that belongs to it."""
+    """A recorded rank and what lives of it: `alive` is about the recorded process, `members` are all of its own."""
 
     record: Record
     exit: Exit | None
@@ -92,6 +94,24 @@ def look(places: Places, run: str, seen: Snapshot) -> tuple[list[Sighting], list
     return sightings, [record for record in found if isinstance(record, Damaged)]
 
 
+def settle(places: Places, run: str, system: System) -> tuple[list[Sighting], list[Damaged]]:
+    """Look, and look again for a moment while a supervisor is still writing down how its rank ended."""
+    deadline = system.monotonic() + _SETTLE
+    while True:
+        seen = snapshot(system)
+        found, damaged = look(places, run, seen)
+        if not any(_ending(one, seen) for one in found) or system.monotonic() > deadline:
+            return found, damaged
+        system.sleep(0.02)
+
+
+def _ending(one: Sighting, seen: Snapshot) -> bool:
+    supervisor = one.record.supervisor
+    if one.alive or one.exit is not None or supervisor is None:
+        return False
+    return is_same(supervisor, seen.table.get(supervisor.pid), seen.boot)
+
+
 def strays(places: Places, run: str, seen: Snapshot) -> list[Process]:
     """Return the processes that carry the run's marker though no believable record names their rank."""
     known = {record.marker for record in records(places, run) if isinstance(record, Record)}
@@ -121,8 +141,8 @@ def _written(folder: str) -> bool:
 def describe_exit(exit: Exit) -> str:
     """Return `exited 7` or `killed by SIGKILL`."""
     if exit.signal is not None:
-        return "killed by %s" % signal_name(exit.signal)
-    return "exited %d" % (exit.code or 0)
+        return f"killed by {signal_name(exit.signal)}"
+    return f"exited {exit.code or 0}"
 
 
 def log_path(places: Places, record: Record) -> str:

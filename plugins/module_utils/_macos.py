@@ -6,14 +6,12 @@
 from __future__ import annotations
 
 import re
-from typing import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
 from ansible_collections.muster.mlx.plugins.module_utils._posix import PosixSystem
 from ansible_collections.muster.mlx.plugins.module_utils._process import MARKER, Listener, Process
-
-Run = Callable[[list[str], dict[str, str]], "tuple[int, str, str]"]
-"""Runs an argument list with an environment and returns (exit code, stdout, stderr)."""
+from ansible_collections.muster.mlx.plugins.module_utils._system import Run
 
 ENVIRONMENT = {"LC_ALL": "C", "TZ": "UTC0", "PATH": "/usr/bin:/bin:/usr/sbin:/sbin"}
 """`lstart` is strftime's %c: it moves with the locale and the time zone (adv_cmds ps/print.c)."""
@@ -71,9 +69,9 @@ class MacSystem(PosixSystem):
         code, out, err = self._run(argv, ENVIRONMENT)
         if code not in (0, empty) or (code and err.strip()):
             raise MusterError(
-                "%s should answer" % argv[0],
-                "it exited %d: %s" % (code, err.strip() or out.strip() or "no message"),
-                "Run it by hand on this node: %s" % " ".join(argv),
+                f"{argv[0]} should answer",
+                f"it exited {code}: {err.strip() or out.strip() or 'no message'}",
+                "Run it by hand on this node: {}".format(" ".join(argv)),
             )
         return out
 
@@ -100,7 +98,7 @@ def parse_ps(text: str) -> dict[int, Process]:
 
 def parse_markers(text: str, table: Mapping[int, Process]) -> dict[int, str]:
     """Find MARKER among the words that `ps -E` prints behind each command."""
-    pattern = re.compile(r"\s*(\d+)\s.*?\s%s=(\S+)" % MARKER)
+    pattern = re.compile(rf"\s*(\d+)\s.*?\s{MARKER}=(\S+)")
     matches = (pattern.match(line) for line in text.splitlines())
     return {int(match[1]): match[2] for match in matches if match and int(match[1]) in table}
 

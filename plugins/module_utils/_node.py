@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping
+from collections.abc import Mapping
+from typing import Any, Callable
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError, failure
-from ansible_collections.muster.mlx.plugins.module_utils._macos import Run
+from ansible_collections.muster.mlx.plugins.module_utils._system import Run
 
 Entry = Callable[[Mapping[str, Any], bool, Run], "dict[str, Any]"]
 

@@ -39,15 +39,15 @@ class PosixSystem:
 def _send(send: Callable[[int, int], None], target: int, number: int) -> bool:
     # 0 and -1 would reach the caller's own group and everything else.
     if target <= 1:
-        raise MusterError("A signal goes to a recorded process", "pid %d" % target, "Report this fault of Muster")
+        raise MusterError("A signal goes to a recorded process", f"pid {target}", "Report this fault of Muster")
     try:
         send(target, number)
     except ProcessLookupError:
         return False
     except PermissionError as error:
         raise MusterError(
-            "Process %d should get signal %d" % (target, number),
-            "the system refuses it: %s" % error,
+            f"Process {target} should get signal {number}",
+            f"the system refuses it: {error}",
             "Run Muster as the user who started the rank",
         ) from error
     return True

@@ -9,18 +9,21 @@ import json
 import os
 import shutil
 import socket
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any
 
 from ansible_collections.muster.mlx.plugins.module_utils._coordination import OWN_NAMES
+from ansible_collections.muster.mlx.plugins.module_utils._copies import altered
 from ansible_collections.muster.mlx.plugins.module_utils._fence import read_fence
-from ansible_collections.muster.mlx.plugins.module_utils._look import look, snapshot
+from ansible_collections.muster.mlx.plugins.module_utils._look import Sighting, settle, snapshot
+from ansible_collections.muster.mlx.plugins.module_utils._ports import ports_taken
 from ansible_collections.muster.mlx.plugins.module_utils._process import System
-from ansible_collections.muster.mlx.plugins.module_utils._rank import altered_files, ports_taken
 from ansible_collections.muster.mlx.plugins.module_utils._run import Places
-from ansible_collections.muster.mlx.plugins.module_utils._specification import Specification
-
-Probe = Callable[..., "tuple[int, str, str]"]
+from ansible_collections.muster.mlx.plugins.module_utils._specification import Specification, from_options
+from ansible_collections.muster.mlx.plugins.module_utils._state_dir import open_state
+from ansible_collections.muster.mlx.plugins.module_utils._system import Run, this_system
 
 _SPACE = 64 * 1024 * 1024  # bytes; logs and records of a launch are far below
 _MARK = "muster-probe:"
@@ -62,11 +65,11 @@ class Asked:
     size_of_files: int = 0
 
 
-def preflight(places: Places, asked: Asked, probe: Probe, system: System) -> dict[str, Any]:
+def preflight(places: Places, asked: Asked, probe: Run, system: System) -> dict[str, Any]:
     """Look at the node and return the facts, with `problems` in words (empty when the launch can go on)."""
     first = asked.specifications[0]
     seen = snapshot(system)
-    found, damaged = look(places, first.run, seen)
+    found, damaged = settle(places, first.run, system)
     fence = read_fence(places, first.run)
     problems = check_environment(first) + check_state_dir(places, asked.size_of_files) + check_cwd(first)
     facts: dict[str, Any] = {}
@@ -76,8 +79,8 @@ def preflight(places: Places, asked: Asked, probe: Probe, system: System) -> dic
     problems += check_program(asked)
     addresses = [address for rank in asked.specifications for address in rank.addresses]
     problems += check_addresses(addresses) if len(first.hosts) > 1 else []
-    problems += ["port taken: %s" % words for words in ports_taken(places, first.run, addresses, system)]
-    problems += ["%s cannot be believed: %s; run teardown.yml" % (one.path, one.reason) for one in damaged]
+    problems += [f"port taken: {words}" for words in ports_taken(places, first.run, addresses, system)]
+    problems += [f"{one.path} cannot be believed: {one.reason}; run teardown.yml" for one in damaged]
     return {
         "python": facts.get("executable", asked.python),
         "python_version": facts.get("python"),
@@ -96,9 +99,9 @@ def check_environment(wanted: Specification) -> list[str]:
     problems = []
     for name, value in {**wanted.environment, **wanted.secrets}.items():
         if name in OWN_NAMES:
-            problems.append("mlx_env sets %s, which Muster sets for each rank; leave it out" % name)
+            problems.append(f"mlx_env sets {name}, which Muster sets for each rank; leave it out")
         elif not name or "=" in name or "\0" in name + str(value):
-            problems.append("mlx_env has the name %r, which cannot be an environment variable" % name)
+            problems.append(f"mlx_env has the name {name!r}, which cannot be an environment variable")
     return problems
 
 
@@ -108,44 +111,48 @@ def check_state_dir(places: Places, needed: int) -> list[str]:
     while not os.path.lexists(folder):
         folder = os.path.dirname(folder)
     if not os.access(folder, os.W_OK | os.X_OK):
-        return ["state directory %s cannot be written: %s is not writable; set mlx_state_dir" % (places.root, folder)]
+        return [f"state directory {places.root} cannot be written: {folder} is not writable; set mlx_state_dir"]
     room = os.statvfs(folder)
     free = room.f_bavail * room.f_frsize
     if free < _SPACE + needed:
-        return ["%s has %d MiB free, and %d are needed" % (folder, free >> 20, (_SPACE + needed) >> 20)]
+        return [f"{folder} has {free >> 20} MiB free, and {(_SPACE + needed) >> 20} are needed"]
     return []
 
 
 def check_cwd(wanted: Specification) -> list[str]:
     """Look at the working directory that the user names; the instance's own is made at the start."""
     if wanted.cwd and not os.path.isdir(wanted.cwd):
-        return ["mlx_cwd %s is no directory on this node" % wanted.cwd]
+        return [f"mlx_cwd {wanted.cwd} is no directory on this node"]
     return []
 
 
-def check_python(asked: Asked, probe: Probe) -> tuple[dict[str, Any], list[str]]:
+def check_python(asked: Asked, probe: Run) -> tuple[dict[str, Any], list[str]]:
     """Run the rank's interpreter once and return what it says of itself and MLX."""
     first = asked.specifications[0]
     python = first.argv[0]
     if not os.path.isabs(python):
-        return {}, ["mlx_python %s is no absolute path" % python]
+        return {}, [f"mlx_python {python} is no absolute path"]
     if not os.access(python, os.X_OK) or os.path.isdir(python):
-        return {}, ["mlx_python %s is not there or not executable on this node" % python]
+        return {}, [f"mlx_python {python} is not there or not executable on this node"]
     module = first.argv[2] if len(first.argv) > 2 and first.argv[1] == "-m" else ""
     cwd = first.cwd if first.cwd and os.path.isdir(first.cwd) else "/"
     code, out, err = probe([python, "-c", _PROBE, first.backend, module], dict(first.environment), cwd)
     lines = [line for line in out.splitlines() if line.startswith(_MARK)]
     if not lines:
-        return {}, ["%s does not run (exit code %d): %s" % (python, code, (err or out).strip()[-300:] or "no output")]
+        return {}, [f"{python} does not run (exit code {code}): {(err or out).strip()[-300:] or 'no output'}"]
     facts = json.loads(lines[-1][len(_MARK) :])
     problems = []
     if "error" in facts:
-        problems.append("%s cannot import mlx (%s); install mlx for it, or set mlx_python" % (python, facts["error"]))
+        problems.append(
+            "{} cannot import mlx ({}); install mlx for it, or set mlx_python".format(python, facts["error"])
+        )
     elif not facts["backend"]:
-        problems.append("mlx %s of %s has no backend %s" % (facts["mlx"], python, first.backend))
-    local = any(name == module.replace(".", "/") + ".py" or name.startswith(module.split(".")[0] + "/") for name in first.files)
+        problems.append("mlx {} of {} has no backend {}".format(facts["mlx"], python, first.backend))
+    local = any(
+        name == module.replace(".", "/") + ".py" or name.startswith(module.split(".")[0] + "/") for name in first.files
+    )
     if module and not facts.get("module") and not local:
-        problems.append("%s has no module %s, and mlx_files brings none" % (python, module))
+        problems.append(f"{python} has no module {module}, and mlx_files brings none")
     return facts, problems
 
 
@@ -159,7 +166,7 @@ def check_program(asked: Asked) -> list[str]:
     if os.sep in name:
         return _check_file(first, name, os.R_OK | os.X_OK, "mlx_command")
     path = first.environment.get("PATH", asked.login.get("PATH"))
-    return [] if shutil.which(name, path=path) else ["mlx_command %s is not on the PATH %s" % (name, path)]
+    return [] if shutil.which(name, path=path) else [f"mlx_command {name} is not on the PATH {path}"]
 
 
 def _check_file(wanted: Specification, name: str, mode: int, variable: str) -> list[str]:
@@ -168,12 +175,16 @@ def _check_file(wanted: Specification, name: str, mode: int, variable: str) -> l
     path = os.path.join(wanted.cwd or "/", name)
     if not os.path.isabs(name) and not wanted.cwd:
         return [
-            "%s %s is looked for in the run's own work folder, which is empty: name the file in mlx_files too, "
-            "give its absolute path on the node, or set mlx_cwd" % (variable, name)
+            f"{variable} {name} is looked for in the run's own work folder, which is empty: name the file in mlx_files "
+            "too, give its absolute path on the node, or set mlx_cwd"
         ]
     if not os.path.isfile(path):
-        return ["%s %s is not there on this node" % (variable, path)]
-    return [] if os.access(path, mode) else ["%s %s cannot be %s" % (variable, path, "run" if mode & os.X_OK else "read")]
+        return [f"{variable} {path} is not there on this node"]
+    return (
+        []
+        if os.access(path, mode)
+        else ["{} {} cannot be {}".format(variable, path, "run" if mode & os.X_OK else "read")]
+    )
 
 
 def check_addresses(addresses: Sequence[str]) -> list[str]:
@@ -184,10 +195,39 @@ def check_addresses(addresses: Sequence[str]) -> list[str]:
             try:
                 probe.bind((ip, 0))
             except OSError as error:
-                problems.append("mlx_ips has %s, which is not configured on this node (%s)" % (ip, error.strerror or error))
+                problems.append(f"mlx_ips has {ip}, which is not configured on this node ({error.strerror or error})")
     return problems
 
 
-def _record(places: Places, one: Any) -> dict[str, Any]:
+def _record(places: Places, one: Sighting) -> dict[str, Any]:
     view = one.to_json(places)
     return dict(view, record=one.record.to_json(), alive=one.alive, members=[vars(process) for process in one.members])
+
+
+def altered_files(places: Places, found: Sequence[Sighting]) -> list[str]:
+    """Return, in words, the copies of mlx_files that a living rank was started from and that are no longer the same."""
+    words: set[str] = set()
+    for one in found:
+        if one.members:
+            work = places.work(one.record.run, one.record.instance)
+            words.update(
+                f"{os.path.join(work, name)} is {how}" for name, how in altered(work, one.record.files).items()
+            )
+    return sorted(words)
+
+
+def call(params: Mapping[str, Any], check: bool, run: Run) -> dict[str, Any]:
+    """Look whether the node's ranks can run and return the result of the module preflight."""
+    places = open_state(params["state_dir"])
+    asked = Asked(
+        specifications=tuple(from_options(params, sys.executable)),
+        python=params["python"] or sys.executable,
+        uses_python=bool(params["program"]),
+        login=dict(os.environ),
+        size_of_files=params["size_of_files"],
+    )
+    facts = preflight(places, asked, run, this_system(run))
+    problems = facts["problems"]
+    if problems:
+        facts.update(failed=True, msg="This node is not ready:\n- {}".format("\n- ".join(problems)))
+    return dict(facts, changed=False)

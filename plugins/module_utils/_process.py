@@ -10,8 +10,9 @@ are in `_linux` and `_macos`.
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Iterable, Mapping, Protocol
+from typing import Protocol
 
 MARKER = "MUSTER_RANK"
 """Environment variable of every rank: `<run>/<instance>/<rank>`. Children inherit it, whatever session they move to."""
@@ -144,4 +145,4 @@ def signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:
-        return "signal %d" % number
+        return f"signal {number}"

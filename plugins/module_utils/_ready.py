@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Sequence
+from typing import Any
 
 from ansible_collections.muster.mlx.plugins.module_utils._coordination import next_addresses
 from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
@@ -34,6 +35,16 @@ class Proof:
     kind: str
     pattern: str = ""
     port: int = 0
+
+
+def proof_of(params: Mapping[str, Any]) -> Proof:
+    """Return how the group proves that it is up; raise MusterError where a pattern or a port is missing."""
+    kind = params["ready"] or params["backend"]
+    if kind == "log" and not params["ready_pattern"]:
+        raise MusterError("mlx_ready: log needs mlx_ready_pattern, a regular expression", "it is empty")
+    if kind == "port" and not params["ready_port"]:
+        raise MusterError("mlx_ready: port needs mlx_ready_port", "it is empty")
+    return Proof(kind, params["ready_pattern"] or "", params["ready_port"] or 0)
 
 
 @dataclass(frozen=True)
@@ -90,7 +101,8 @@ def shows(places: Places, one: Sighting, proof: Proof, system: System) -> bool:
 
 
 def holds_ring(one: Sighting, system: System) -> bool:
-    """Tell whether the rank has one established connection to each address of the next rank (ring.cpp, make_connections)."""
+    """Tell whether the rank has one established connection to each address of the next rank (ring.cpp,
+    make_connections)."""
     wanted = Counter(next_addresses(one.record.hosts, one.record.rank))
     if not wanted:
         return True
@@ -124,17 +136,17 @@ def _failure(places: Places, one: Sighting) -> Failure:
 def _failed(failures: list[Failure]) -> MusterError:
     first = failures[0]
     return MusterError(
-        "Rank %d should come up" % first.rank,
-        "it %s. Its last lines:\n%s" % (first.state, "\n".join(first.last_lines) or "(it wrote nothing)"),
-        "\nIts whole log stays on the node: %s" % first.log,
+        f"Rank {first.rank} should come up",
+        "it {}. Its last lines:\n{}".format(first.state, "\n".join(first.last_lines) or "(it wrote nothing)"),
+        f"\nIts whole log stays on the node: {first.log}",
         failures=[dict(vars(failure), last_lines=list(failure.last_lines)) for failure in failures],
     )
 
 
 def _late(places: Places, missing: list[Sighting], proof: Proof, timeout: float) -> MusterError:
     words = {
-        "log": "its log matches %r" % proof.pattern,
-        "port": "it listens on port %d" % proof.port,
+        "log": f"its log matches {proof.pattern!r}",
+        "port": f"it listens on port {proof.port}",
         "process": "it runs",
         "ring": "it is connected to the next rank",
     }
@@ -142,9 +154,11 @@ def _late(places: Places, missing: list[Sighting], proof: Proof, timeout: float)
     first = failures[0]
     kind = proof.kind if first.rank == 0 else "ring"
     return MusterError(
-        "Rank %d should be up within mlx_ready_timeout (%g s), that is: %s" % (first.rank, timeout, words[kind]),
-        "it is running and not there yet. Its last lines:\n%s" % ("\n".join(first.last_lines) or "(it wrote nothing)"),
-        "\nGive it more time with mlx_ready_timeout, or see its log: %s" % first.log,
+        f"Rank {first.rank} should be up within mlx_ready_timeout ({timeout:g} s), that is: {words[kind]}",
+        "it is running and not there yet. Its last lines:\n{}".format(
+            "\n".join(first.last_lines) or "(it wrote nothing)"
+        ),
+        f"\nGive it more time with mlx_ready_timeout, or see its log: {first.log}",
         failures=[dict(vars(failure), last_lines=list(failure.last_lines)) for failure in failures],
     )
 
@@ -152,6 +166,8 @@ def _late(places: Places, missing: list[Sighting], proof: Proof, timeout: float)
 def _raise_if_stopped(places: Places, records: Sequence[Record]) -> None:
     first = records[0]
     if os.path.exists(os.path.join(places.instance(first.run, first.instance), ABORT)):
-        raise Stopped("The launch should come up", "it failed on another node, so the ranks of this one were stood down")
+        raise Stopped(
+            "The launch should come up", "it failed on another node, so the ranks of this one were stood down"
+        )
     if read_fence(places, first.run).token != first.fence:
-        raise Stopped("The launch should come up", "a teardown of run %s passed meanwhile" % first.run)
+        raise Stopped("The launch should come up", f"a teardown of run {first.run} passed meanwhile")

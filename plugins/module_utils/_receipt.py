@@ -43,7 +43,10 @@ class RankReceipt:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What was proved on a node: `problems` says what keeps it from being clean. Wired memory in bytes, None where there is no such figure (Linux)."""
+    """What was proved on a node: `problems` says what keeps it from being clean.
+
+    Wired memory in bytes, None where there is no such figure (Linux).
+    """
 
     run: str
     issued: float
@@ -67,6 +70,7 @@ class Receipt:
         data = asdict(self)
         data["verdict"] = self.verdict
         data["ranks"] = [
-            dict(asdict(rank), verdict=rank.verdict, signals=[list(pair) for pair in rank.signals]) for rank in self.ranks
+            dict(asdict(rank), verdict=rank.verdict, signals=[list(pair) for pair in rank.signals])
+            for rank in self.ranks
         ]
         return {name: list(value) if isinstance(value, tuple) else value for name, value in data.items()}

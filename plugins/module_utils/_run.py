@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Mapping
+from typing import Any
 
 from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
 from ansible_collections.muster.mlx.plugins.module_utils._process import Identity
@@ -27,7 +28,7 @@ def check_run_name(name: str) -> str:
     if not RUN_NAME.match(name):
         raise MusterError(
             "A run's name is 1 to 63 of a-z, 0-9, '_', '.', '-' and starts with a letter or digit",
-            "mlx_run is %r" % name,
+            f"mlx_run is {name!r}",
             "Choose another mlx_run",
         )
     return name
@@ -36,7 +37,7 @@ def check_run_name(name: str) -> str:
 def check_instance_name(name: str) -> str:
     """Return the instance's id, as the launch plan makes them; raise MusterError for anything else."""
     if not INSTANCE_NAME.match(name):
-        raise MusterError("An instance is named like 20261130T204500Z-0a1b2c3d", "instance is %r" % name)
+        raise MusterError("An instance is named like 20261130T204500Z-0a1b2c3d", f"instance is {name!r}")
     return name
 
 
@@ -65,11 +66,11 @@ class Places:
 
     def rank(self, run: str, instance: str, rank: int) -> str:
         """Folder of one rank."""
-        return os.path.join(self.instance(run, instance), "rank-%d" % rank)
+        return os.path.join(self.instance(run, instance), f"rank-{rank}")
 
     def coordination(self, run: str, instance: str, rank: int) -> str:
         """Coordination file of one rank; its name alone is unique, so nothing can be mistaken for it."""
-        return os.path.join(self.rank(run, instance, rank), "hosts-%s-%d.json" % (instance, rank))
+        return os.path.join(self.rank(run, instance, rank), f"hosts-{instance}-{rank}.json")
 
     def fence(self, run: str) -> str:
         """The mark that a teardown leaves."""
@@ -127,7 +128,7 @@ class Record:
     @property
     def marker(self) -> str:
         """Value of the rank's environment marker."""
-        return "%s/%s/%d" % (self.run, self.instance, self.rank)
+        return f"{self.run}/{self.instance}/{self.rank}"
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -142,14 +143,14 @@ class Record:
     def from_json(cls, data: Any) -> Record:
         """Check every field's type; raise ValueError naming the first that is wrong."""
         if not isinstance(data, dict) or data.get("schema") != SCHEMA:
-            raise ValueError("it is not a record of schema %d" % SCHEMA)
+            raise ValueError(f"it is not a record of schema {SCHEMA}")
         for name, kinds in _FIELDS.items():
             if not isinstance(data.get(name), kinds) or isinstance(data.get(name), bool):
-                raise ValueError("its field %r is %r" % (name, data.get(name)))
+                raise ValueError(f"its field {name!r} is {data.get(name)!r}")
         if not RUN_NAME.match(data["run"]) or not INSTANCE_NAME.match(data["instance"]):
-            raise ValueError("it names run %r, instance %r" % (data["run"], data["instance"]))
+            raise ValueError("it names run {!r}, instance {!r}".format(data["run"], data["instance"]))
         if data["pid"] is not None and (data["pid"] < 2 or data["pgid"] != data["pid"] or not data["start"]):
-            raise ValueError("its pid is %r, its group %r" % (data["pid"], data["pgid"]))
+            raise ValueError("its pid is {!r}, its group {!r}".format(data["pid"], data["pgid"]))
         known = {name: data[name] for name in _FIELDS}
         return cls(**{**known, "argv": tuple(data["argv"]), "hosts": tuple(tuple(row) for row in data["hosts"])})
 
@@ -200,10 +201,14 @@ class Exit:
         if not isinstance(data, dict):
             raise ValueError("it is no JSON object")
         code, signal, time = data.get("code"), data.get("signal"), data.get("time")
-        if not isinstance(code, _OPTIONAL_INT) or not isinstance(signal, _OPTIONAL_INT) or (code is None) == (signal is None):
-            raise ValueError("its code is %r, its signal %r" % (code, signal))
+        if (
+            not isinstance(code, _OPTIONAL_INT)
+            or not isinstance(signal, _OPTIONAL_INT)
+            or (code is None) == (signal is None)
+        ):
+            raise ValueError(f"its code is {code!r}, its signal {signal!r}")
         if not isinstance(time, (int, float)):
-            raise ValueError("its time is %r" % time)
+            raise ValueError(f"its time is {time!r}")
         return cls(code, signal, float(time), str(data.get("unborn", "")))
 
 

@@ -5,18 +5,25 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
+import json
 import secrets as randomness
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Mapping
+from typing import Any
 
-from ansible_collections.muster.mlx.plugins.module_utils._run import Record
+from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
+from ansible_collections.muster.mlx.plugins.module_utils._run import Record, check_run_name
 
 
 @dataclass(frozen=True)
 class Specification:
-    """One rank of a run as it is wanted. `cwd` empty means the instance's own `work/`. `files` maps a path below it to SHA-256."""
+    """One rank of a run as it is wanted.
+
+    `cwd` empty means the instance's own `work/`. `files` maps a path below it to SHA-256.
+    """
 
     run: str
     rank: int
@@ -35,6 +42,38 @@ class Specification:
         return self.hosts[self.rank] if self.hosts else ()
 
 
+def from_options(params: Mapping[str, Any], python: str) -> list[Specification]:
+    """Return what each rank of this node shall be; `python` is the node's own interpreter."""
+    check_run_name(params["run"])
+    hosts = tuple(tuple(str(address) for address in row) for row in params["hosts"] or [])
+    for rank in params["ranks"]:
+        if not 0 <= rank < len(hosts):
+            raise MusterError("Each of ranks has its row in hosts", f"rank {rank}, and hosts has {len(hosts)} rows")
+    argv = (params["python"] or python, *params["program"]) if params["program"] else tuple(params["command"])
+    return [
+        Specification(
+            run=params["run"],
+            rank=rank,
+            backend=params["backend"],
+            argv=argv,
+            hosts=hosts,
+            size=len(hosts),
+            cwd=params["cwd"] or "",
+            environment=dict(params["env"]),
+            secrets=unseal(params.get("secret_env")),
+            files=dict(params["files"]),
+        )
+        for rank in params["ranks"]
+    ]
+
+
+def unseal(secrets: Any) -> dict[str, str]:
+    """Return the secret environment from the one opaque word that the action plugin makes of it, or as it is."""
+    if isinstance(secrets, str):
+        return {str(name): str(value) for name, value in json.loads(base64.b64decode(secrets)).items()}
+    return dict(secrets or {})
+
+
 def new_key() -> str:
     """Return a key for the digests of one record."""
     return randomness.token_hex(16)
@@ -43,7 +82,9 @@ def new_key() -> str:
 def digests(values: Mapping[str, str], key: str) -> dict[str, str]:
     """Return name → keyed digest, so that a record can tell whether a value changed without holding it."""
     return {
-        name: hmac.new(bytes.fromhex(key), ("%s=%s" % (name, value)).encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()
+        name: hmac.new(
+            bytes.fromhex(key), (f"{name}={value}").encode("utf-8", "surrogateescape"), hashlib.sha256
+        ).hexdigest()
         for name, value in values.items()
     }
 
@@ -61,7 +102,7 @@ def differences(wanted: Specification, record: Record, work: str) -> list[str]:
         ("number of ranks", wanted.size, record.size),
         ("addresses", [list(row) for row in wanted.hosts], [list(row) for row in record.hosts]),
     ]
-    found += ["%s: running %s, wanted %s" % (name, old, new) for name, new, old in pairs if new != old]
+    found += [f"{name}: running {old}, wanted {new}" for name, new, old in pairs if new != old]
     found += _changes("environment", digests(wanted.environment, record.key), record.environment)
     found += _changes("secret environment", digests(wanted.secrets, record.key), record.secrets)
     found += _changes("file", wanted.files, record.files)
@@ -72,9 +113,9 @@ def _changes(kind: str, wanted: Mapping[str, str], running: Mapping[str, str]) -
     words = []
     for name in sorted({*wanted, *running}):
         if name not in running:
-            words.append("%s %s: new" % (kind, name))
+            words.append(f"{kind} {name}: new")
         elif name not in wanted:
-            words.append("%s %s: no longer wanted" % (kind, name))
+            words.append(f"{kind} {name}: no longer wanted")
         elif wanted[name] != running[name]:
-            words.append("%s %s: changed" % (kind, name))
+            words.append(f"{kind} {name}: changed")
     return words

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Sequence
+from typing import Any
 
+from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
 from ansible_collections.muster.mlx.plugins.module_utils._look import Sighting, sight, snapshot
 from ansible_collections.muster.mlx.plugins.module_utils._process import (
     Identity,
@@ -27,7 +29,8 @@ _SUPERVISOR = 3.0  # seconds for the supervisor to write exit.json once its rank
 
 @dataclass(frozen=True)
 class Policy:
-    """How to stop a rank: `signals` in order, `grace` seconds after each, up to `grace_max` while its memory falls; SIGKILL last, if `escalate`."""
+    """How to stop a rank: `signals` in order, `grace` seconds after each, up to `grace_max` while its memory falls;
+    SIGKILL last, if `escalate`."""
 
     signals: tuple[int, ...] = (signal.SIGTERM,)
     grace: float = 30.0
@@ -44,6 +47,17 @@ class Policy:
         if self.steps[step] == signal.SIGKILL:
             return _AFTER_KILL
         return max(self.grace, self.grace_max) if falling else self.grace
+
+
+def policy_of(params: Mapping[str, Any]) -> Policy:
+    """Return how a rank is to be stopped; raise MusterError for a signal that does not exist."""
+    numbers = []
+    for name in params["stop_signals"]:
+        member = getattr(signal, "SIG" + name.upper().replace("SIG", "", 1), None)
+        if not isinstance(member, signal.Signals):
+            raise MusterError("mlx_stop_signals names signals, for example [INT, TERM]", f"{name!r}")
+        numbers.append(int(member))
+    return Policy(tuple(numbers), params["grace"], params["grace_max"], params["escalate"])
 
 
 @dataclass
@@ -124,8 +138,8 @@ def _watch_memory(one: Progress, now: float) -> None:
 
 def _deliver(record: Record, seen: Sighting, number: int, system: System) -> None:
     group = record.pid if seen.alive and record.pid else None
-    if group:
-        system.killpg(group, number)
+    if group and _still(seen.members[0], system):
+        _signal_group(group, seen.members, number, system)
     for process in seen.members:
         outside = group is None or process.pgid != group
         if outside and _still(process, system):
@@ -133,6 +147,15 @@ def _deliver(record: Record, seen: Sighting, number: int, system: System) -> Non
         # A stopped process keeps every signal but SIGKILL pending until it continues.
         if process.state == "T" and number != signal.SIGKILL and _still(process, system):
             system.kill(process.pid, signal.SIGCONT)
+
+
+def _signal_group(group: int, members: Sequence[Process], number: int, system: System) -> None:
+    try:
+        system.killpg(group, number)
+    except MusterError:
+        # macOS refuses a signal to a group of which only zombies are left (XNU, kern_sig.c, killpg1).
+        if any(_still(process, system) for process in members):
+            raise
 
 
 def _still(process: Process, system: System) -> bool:

@@ -10,11 +10,10 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Mapping, Sequence
 
 from ansible_collections.muster.mlx.plugins.module_utils import _supervisor
-from ansible_collections.muster.mlx.plugins.module_utils._copies import unpack
 from ansible_collections.muster.mlx.plugins.module_utils._coordination import rank_environment, ring_document
 from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
 from ansible_collections.muster.mlx.plugins.module_utils._look import log_path, tail
@@ -29,13 +28,20 @@ from ansible_collections.muster.mlx.plugins.module_utils._state_dir import (
     write_json,
     write_whole,
 )
+from ansible_collections.muster.mlx.plugins.module_utils._unpack import unpack
 
+# Seconds. The last rank of a ring connects first, and one that finds nobody listening yet waits a whole second
+# before it tries again (ring.cpp, CONN_WAIT): so it starts a little after the others.
+_HOLD = 0.2
 _BIRTH = 15.0  # seconds; a fork, two small files and an exec take milliseconds
 
 
 @dataclass(frozen=True)
 class Launch:
-    """What all ranks of an instance on this node share. `fence` is the token seen, `archive` the unpacked-to-be mlx_files."""
+    """What all ranks of an instance on this node share.
+
+    `fence` is the token seen, `archive` the unpacked-to-be mlx_files.
+    """
 
     instance: str
     issued: float
@@ -114,6 +120,7 @@ def _spawn(
         "coordination": coordination,
         "log": log_path(places, record),
         "environment": environment,
+        "hold": _HOLD if wanted.backend == "ring" and 0 < record.rank == wanted.size - 1 else 0,
     }
     # A session of its own and no descriptor of the ssh session: without either the rank dies with the
     # connection, or the play hangs on it, depending on pipelining.
@@ -144,15 +151,15 @@ def _await_birth(places: Places, intended: Record, child: subprocess.Popen[bytes
         record = read_record(places, intended.run, intended.instance, intended.rank)
         end = read_exit(places, intended)
         if end is not None and end.unborn:
-            raise MusterError("Rank %d should run its program" % intended.rank, end.unborn, rank=intended.rank)
+            raise MusterError(f"Rank {intended.rank} should run its program", end.unborn, rank=intended.rank)
         if isinstance(record, Record) and record.pid:
             return record
         if over:
             path = _supervisor_log(places, intended)
             raise MusterError(
-                "The supervisor of rank %d should record its birth within %g s" % (intended.rank, _BIRTH),
-                " ".join(tail(path, 3)) or "it %s and says nothing" % ("waits" if child.poll() is None else "ended"),
-                "See %s" % path,
+                f"The supervisor of rank {intended.rank} should record its birth within {_BIRTH:g} s",
+                " ".join(tail(path, 3)) or f"it {'waits' if child.poll() is None else 'ended'} and says nothing",
+                f"See {path}",
                 rank=intended.rank,
             )
         system.sleep(pause)

@@ -13,7 +13,8 @@ import os
 import shutil
 import stat
 import time
-from typing import Any, Iterator
+from collections.abc import Iterator
+from typing import Any
 
 from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
 from ansible_collections.muster.mlx.plugins.module_utils._run import (
@@ -35,7 +36,7 @@ def open_state(path: str) -> Places:
     """
     root = os.path.expanduser(path)
     if not os.path.isabs(root):
-        raise MusterError("mlx_state_dir is an absolute path, or one below ~", "%r" % path)
+        raise MusterError("mlx_state_dir is an absolute path, or one below ~", f"{path!r}")
     root = os.path.normpath(root)
     if os.path.lexists(root):
         check_private(root)
@@ -43,15 +44,18 @@ def open_state(path: str) -> Places:
 
 
 def check_private(path: str) -> None:
-    """Raise MusterError unless the path is a directory of this user that nobody else can write or read; a too wide mode is narrowed."""
+    """Raise MusterError unless the path is a directory of this user that nobody else can write or read; a too wide mode
+    is narrowed."""
     info = os.lstat(path)
     if not stat.S_ISDIR(info.st_mode):
         kind = "a symlink" if stat.S_ISLNK(info.st_mode) else "no directory"
-        raise MusterError("%s should be a directory of Muster" % path, "it is %s" % kind, "Name the real directory in mlx_state_dir")
+        raise MusterError(
+            f"{path} should be a directory of Muster", f"it is {kind}", "Name the real directory in mlx_state_dir"
+        )
     if info.st_uid != os.geteuid():
         raise MusterError(
-            "%s should belong to user id %d" % (path, os.geteuid()),
-            "it belongs to user id %d" % info.st_uid,
+            f"{path} should belong to user id {os.geteuid()}",
+            f"it belongs to user id {info.st_uid}",
             "Run as that user, or set another mlx_state_dir",
         )
     if info.st_mode & 0o077:
@@ -70,8 +74,8 @@ def make_private(places: Places, path: str) -> str:
             check_private(folder)
         except OSError as error:
             raise MusterError(
-                "The state directory %s should be writable" % places.root,
-                "making %s failed: %s" % (folder, error.strerror),
+                f"The state directory {places.root} should be writable",
+                f"making {folder} failed: {error.strerror}",
                 "Make its parent, free the disk, or set mlx_state_dir to a directory that can be written",
             ) from error
     return path
@@ -79,7 +83,7 @@ def make_private(places: Places, path: str) -> str:
 
 def write_whole(path: str, content: bytes) -> None:
     """Write a file of mode 0600 so that a reader, or a crash, sees all of it or none of it."""
-    temporary = "%s.%d.new" % (path, os.getpid())
+    temporary = f"{path}.{os.getpid()}.new"
     with contextlib.suppress(FileNotFoundError):
         os.unlink(temporary)
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -102,7 +106,9 @@ def write_json(path: str, data: Any) -> None:
 
 def create(path: str, content: bytes = b"") -> None:
     """Make a file of mode 0600 that must not be there yet; no symlink is followed."""
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb") as file:
+    with os.fdopen(
+        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb"
+    ) as file:
         file.write(content)
 
 
@@ -122,9 +128,9 @@ def read_json(path: str) -> Any:
         if not stat.S_ISREG(info.st_mode):
             raise ValueError("it is no regular file")
         if info.st_uid != os.geteuid():
-            raise ValueError("it belongs to user id %d" % info.st_uid)
+            raise ValueError(f"it belongs to user id {info.st_uid}")
         if info.st_size > _LARGEST:
-            raise ValueError("it has %d bytes" % info.st_size)
+            raise ValueError(f"it has {info.st_size} bytes")
         return json.loads(file.read().decode("utf-8"))
 
 
@@ -134,7 +140,7 @@ def read_record(places: Places, run: str, instance: str, rank: int) -> Record | 
     try:
         record = Record.from_json(read_json(path))
         if (record.run, record.instance, record.rank) != (run, instance, rank):
-            raise ValueError("it is the record of %s" % record.marker)
+            raise ValueError(f"it is the record of {record.marker}")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, OSError) as error:
@@ -218,8 +224,8 @@ def lock(places: Places, name: str, timeout: float) -> Iterator[None]:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise MusterError(
-                        "The lock %s should become free within %g s" % (path, timeout),
-                        "process %s holds it" % (os.pread(fd, 100, 0).decode("utf-8", "replace") or "unknown"),
+                        f"The lock {path} should become free within {timeout:g} s",
+                        f"process {os.pread(fd, 100, 0).decode('utf-8', 'replace') or 'unknown'} holds it",
                         "Wait for that launch or teardown to end, or end it",
                     ) from None
                 time.sleep(0.02)

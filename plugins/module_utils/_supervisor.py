@@ -15,11 +15,13 @@ writes the record and then reads the fence: one of the two always sees the other
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import sys
 import time
+from typing import Any
 
 UTF8 = ("utf-8", "surrogateescape")
 UNBORN = 125  # exit code of a rank that its gate never let through
@@ -43,11 +45,10 @@ def main() -> None:
     os.close(gate)
     os.close(report)
     unborn = ""
-    try:
+    with contextlib.suppress(OSError):  # the rank did it first
         os.setpgid(pid, pid)
-    except OSError:
-        pass  # the rank did it first
     write_json(job["record_path"], dict(job["record"], **born(pid)))
+    time.sleep(job["hold"])
     if fence_token(job["fence_path"]) == job["record"]["fence"]:
         os.write(release, b"1")
     else:
@@ -60,13 +61,11 @@ def main() -> None:
 
 def pass_on(pid: int, number: int) -> None:
     """Send the rank what the supervisor was sent, so that ending the supervisor ends the rank and is still reported."""
-    try:
+    with contextlib.suppress(OSError):  # it ended meanwhile
         os.killpg(pid, number)
-    except OSError:
-        pass  # it ended meanwhile
 
 
-def become_rank(job: dict, gate: int, report: int) -> None:
+def become_rank(job: dict[str, Any], gate: int, report: int) -> None:
     """Turn this forked process into the rank, once the gate opens; never returns."""
     code = UNBORN
     try:
@@ -83,13 +82,13 @@ def become_rank(job: dict, gate: int, report: int) -> None:
             argv = [word.encode(*UTF8) for word in job["record"]["argv"]]
             os.execvpe(argv[0], argv, environment)
     except OSError as error:
-        words = "cannot run %s in %s: %s" % (job["record"]["argv"][0], job["record"]["cwd"], error.strerror)
+        words = "cannot run {} in {}: {}".format(job["record"]["argv"][0], job["record"]["cwd"], error.strerror)
         os.write(report, words.encode())
     finally:
         os._exit(code)
 
 
-def born(pid: int) -> dict:
+def born(pid: int) -> dict[str, Any]:
     """Return the fields of the record that are known now: who the rank and its supervisor are."""
     starts = start_times([pid, os.getpid()])
     return {
@@ -102,16 +101,19 @@ def born(pid: int) -> dict:
     }
 
 
-def start_times(pids: list) -> list:
+def start_times(pids: list[int]) -> list[str]:
     """Return each process's start as the System protocol spells it."""
     if os.path.isdir("/proc/self"):
-        return [open("/proc/%d/stat" % pid, "rb").read().rpartition(b")")[2].split()[19].decode() for pid in pids]
+        return [open(f"/proc/{pid}/stat", "rb").read().rpartition(b")")[2].split()[19].decode() for pid in pids]
     out, into = os.pipe()
     environment = {"LC_ALL": "C", "TZ": "UTC0"}
     starts = []
     for pid in pids:
         ps = os.posix_spawn(
-            "/bin/ps", ["ps", "-o", "lstart=", "-p", str(pid)], environment, file_actions=[(os.POSIX_SPAWN_DUP2, into, 1)]
+            "/bin/ps",
+            ["ps", "-o", "lstart=", "-p", str(pid)],
+            environment,
+            file_actions=[(os.POSIX_SPAWN_DUP2, into, 1)],
         )
         starts.append(os.read(out, 200).decode().strip())
         os.waitpid(ps, 0)
@@ -131,24 +133,20 @@ def fence_token(path: str) -> str:
         return "unreadable"
 
 
-def leave(job: dict, status: int, unborn: str) -> None:
+def leave(job: dict[str, Any], status: int, unborn: str) -> None:
     """Write exit.json and remove the coordination file; a rank that was fenced off leaves no record either."""
     killed = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
     code = None if killed else os.WEXITSTATUS(status)
-    try:
+    with contextlib.suppress(FileNotFoundError):  # a teardown removed the folder: it knows
         write_json(job["exit_path"], {"code": code, "signal": killed, "time": time.time(), "unborn": unborn})
-    except FileNotFoundError:
-        pass  # a teardown removed the folder: it knows
     for path in [job["coordination"]] + ([job["record_path"]] if code == UNBORN and unborn else []):
-        try:
+        with contextlib.suppress(OSError):
             os.unlink(path)
-        except OSError:
-            pass
 
 
-def write_json(path: str, data: dict) -> None:
+def write_json(path: str, data: dict[str, Any]) -> None:
     """Write a file of mode 0600 that appears whole."""
-    temporary = "%s.%d.new" % (path, os.getpid())
+    temporary = f"{path}.{os.getpid()}.new"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(fd, "wb") as file:
         file.write((json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode(*UTF8))

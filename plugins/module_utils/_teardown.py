@@ -1,15 +1,15 @@
 # Copyright: Contributors to the Muster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A teardown of one run on one node: stand its ranks down, look again, remove what can be made anew, write the receipt."""
+"""A teardown of one run on one node: stand its ranks down, look again, remove what can be made anew, write it down."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Mapping, Sequence
 
 from ansible_collections.muster.mlx.plugins.module_utils._copies import remove_copies
 from ansible_collections.muster.mlx.plugins.module_utils._look import (
@@ -31,7 +31,6 @@ from ansible_collections.muster.mlx.plugins.module_utils._state_dir import (
     prune,
     ranks,
     read_json,
-    remove,
     write_json,
 )
 
@@ -65,14 +64,19 @@ def find(places: Places, run: str, instance: str, seen: Snapshot) -> Found:
 
 
 def litter(places: Places, run: str, instance: str) -> list[str]:
-    """Return the files of an instance that Muster made and can make anew, records last, so that no rank loses its record first."""
+    """Return the files of an instance that Muster made and can make anew.
+
+    Records come last, so that a rank's record is there as long as anything else of it.
+    """
     folder = places.instance(run, instance)
     rank_folders = [places.rank(run, instance, rank) for rank in ranks(places, run, instance)]
     found = [os.path.join(folder, name) for name in ("abort", "supervisor.py", STAGING, MANIFEST)]
     for rank in ranks(places, run, instance):
         found.append(places.coordination(run, instance, rank))
     found += [path for path in (os.path.join(one, "supervisor.log") for one in rank_folders) if _is_empty(path)]
-    found += [os.path.join(one, name) for one in [folder, *rank_folders] for name in _names(one) if name.endswith(".new")]
+    found += [
+        os.path.join(one, name) for one in [folder, *rank_folders] for name in _names(one) if name.endswith(".new")
+    ]
     found += [os.path.join(one, "record.json") for one in rank_folders]
     return [path for path in found if os.path.lexists(path)]
 
@@ -129,7 +133,7 @@ def _rank_receipt(places: Places, one: Progress, seen: Snapshot, listeners: Sequ
         state=sight(places, record, seen).state,
         signals=tuple(one.sent),
         seconds=round(one.ended - one.began - first, 3) if one.sent and one.ended is not None else None,
-        left=tuple("%d %s (%s)" % (process.pid, process.command, process.state) for process in one.members),
+        left=tuple(f"{process.pid} {process.command} ({process.state})" for process in one.members),
         stuck=tuple(process.pid for process in one.members if process.uninterruptible),
         ports=_still_listening(one, seen, listeners),
         log=log_path(places, record),
@@ -144,7 +148,7 @@ def _still_listening(one: Progress, seen: Snapshot, listeners: Sequence[Listener
     ips = {address.rpartition(":")[0] for address in one.record.addresses} | {"0.0.0.0", "::"}
     left = [item for item in listeners if item.port in ports and item.address in ips]
     return tuple(
-        "%s:%d held by %s %s" % (item.address, item.port, item.pid or "a process of another user", item.command)
+        f"{item.address}:{item.port} held by {item.pid or 'a process of another user'} {item.command}"
         for item in left
         if not _other_rank(item, one, seen.markers)
     )
@@ -168,7 +172,7 @@ def _remove_files(places: Places, run: str, paths: Sequence[str], problems: list
         except FileNotFoundError:
             pass  # the supervisor removed its rank's coordination file as it ended
         except OSError as error:
-            problems.append("%s could not be removed: %s" % (path, error.strerror))
+            problems.append(f"{path} could not be removed: {error.strerror}")
             continue
         removed.append(path)
     for instance in instances(places, run):
@@ -187,15 +191,15 @@ def _remove_copies(manifest: str) -> list[str]:
 
 def _damage(one: Damaged) -> str:
     return (
-        "%s cannot be believed (%s), so nothing was signalled for it; look at the node's processes and remove the file by hand"
-        % (one.path, one.reason)
+        f"{one.path} cannot be believed ({one.reason}), so nothing was signalled for it; "
+        "look at the node's processes and remove the file by hand"
     )
 
 
 def _stray(process: Process) -> str:
-    return "process %d (%s) carries this run's marker and no record names it; it was not touched" % (
-        process.pid,
-        process.command,
+    return (
+        f"process {process.pid} ({process.command}) carries this run's marker and no record names it; "
+        "it was not touched"
     )
 
 

@@ -12,7 +12,8 @@ short_description: Decide whether a run is kept, started or replaced
 version_added: 0.1.0
 description:
   - Compares what every node showed with what is wanted, for the group as a whole.
-  - Fails when MLX differs between nodes, when a teardown passed since the launch was issued, and when the run is up with another specification.
+  - Fails when MLX differs between nodes, when a teardown passed since the launch was issued, and when the run is up
+    with another specification.
   - Works on the controller only and touches no node. Use it with C(run_once).
 author: Muster developers (@muster-mlx)
 attributes:
@@ -58,7 +59,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 action:
-  description: V(keep) when all is up as specified, V(start) when nothing of the run lives, V(replace) when something does and must go first.
+  description:
+    - V(keep) when all is up as specified, V(start) when nothing of the run lives, V(replace) when something does
+      and must go first.
   returned: success
   type: str
   sample: start

@@ -11,7 +11,8 @@ module: plan
 short_description: Check a launch's variables and lay out its ranks
 version_added: 0.1.0
 description:
-  - Reads the C(mlx_*) variables of every host of the play, checks them, and returns which host runs which ranks on which addresses.
+  - Reads the C(mlx_*) variables of every host of the play, checks them, and returns which host runs which ranks on
+    which addresses.
   - Works on the controller only and touches no node. Use it with C(run_once).
 author: Muster developers (@muster-mlx)
 attributes:

@@ -101,13 +101,13 @@ login_output:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.mlx.plugins.module_utils import _arguments, _entry, _node
+from ansible_collections.muster.mlx.plugins.module_utils import _arguments, _node, _preflight
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(supports_check_mode=True, **_arguments.PREFLIGHT)
-    _node.finish(module, _entry.preflight)
+    _node.finish(module, _preflight.call)
 
 
 if __name__ == "__main__":

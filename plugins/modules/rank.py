@@ -34,11 +34,13 @@ attributes:
 options:
   state:
     description:
-      - V(started) - the ranks run as specified and show O(ready). Running already with this specification, nothing changes.
+      - V(started) - the ranks run as specified and show O(ready). Running already with this specification, nothing
+        changes.
         Something of the run is dead, the rest is stood down and all start anew. Another specification is an error,
         unless O(replace=true).
       - V(stopped) - no process of the run is left; records and files stay.
-      - V(absent) - no process, record, coordination file or copy is left; logs, receipts and what the program wrote stay.
+      - V(absent) - no process, record, coordination file or copy is left; logs, receipts and what the program wrote
+        stay.
     type: str
     choices: [started, stopped, absent]
     default: started
@@ -70,7 +72,8 @@ options:
     type: float
   fence:
     description:
-      - For O(state=started), token of the run's fence as the launch saw it. When a teardown passed since, nothing is started.
+      - For O(state=started), token of the run's fence as the launch saw it. When a teardown passed since, nothing is
+        started.
     type: str
   raise_fence:
     description:
@@ -79,7 +82,8 @@ options:
     default: true
   ready:
     description:
-      - How the group proves that it is up. V(ring) - every rank holds its connections to the next one, seen from outside.
+      - How the group proves that it is up. V(ring) - every rank holds its connections to the next one, seen from
+        outside.
         V(log) - rank 0's log matches O(ready_pattern). V(port) - rank 0 listens on O(ready_port).
         V(process) - every rank runs.
       - With V(log) and V(port) the other ranks of a ring hold their connections.
@@ -153,7 +157,7 @@ failures:
   returned: when a rank does not come up
   type: list
   elements: dict
-  sample: [{"rank": 2, "state": "exited 7", "code": 7, "log": "/Users/me/.muster/runs/demo/x/rank-2/log", "last_lines": ["no model"]}]
+  sample: [{"rank": 2, "state": "exited 7", "code": 7, "log": "/Users/me/rank-2/log", "last_lines": ["no model"]}]
 stood_down:
   description: Whether the ranks of this node were stood down because of another node or a teardown.
   returned: when a rank does not come up
@@ -165,11 +169,12 @@ fenced:
   sample: true
 receipt:
   description:
-    - What the teardown proved on this node. Per rank its identity, the signals sent and when, seconds to its end, how it ended, processes
+    - What the teardown proved on this node. Per rank its identity, the signals sent and when, seconds to its end, how
+      it ended, processes
       left and ports still listening; files removed and left, wired memory before and after in bytes, and the verdict.
   returned: O(state=stopped) and O(state=absent), and when a failed start was stood down
   type: dict
-  sample: {"run": "demo", "verdict": "clean", "ranks": [{"rank": 0, "signals": [["SIGTERM", 0.0]], "seconds": 0.04, "state": "killed by SIGTERM"}]}
+  sample: {"run": "demo", "verdict": "clean", "ranks": [{"rank": 0, "signals": [["SIGTERM", 0.0]], "seconds": 0.04}]}
 verdict:
   description: V(clean) when nothing is left, else V(dirty), and the module fails.
   returned: O(state=stopped) and O(state=absent)
@@ -178,13 +183,13 @@ verdict:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.mlx.plugins.module_utils import _arguments, _entry, _node
+from ansible_collections.muster.mlx.plugins.module_utils import _arguments, _node, _rank
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(supports_check_mode=True, **_arguments.RANK)
-    _node.finish(module, _entry.rank)
+    _node.finish(module, _rank.call)
 
 
 if __name__ == "__main__":

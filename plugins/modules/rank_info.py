@@ -74,7 +74,9 @@ ranks:
       returned: always
       sample: 4711
     state:
-      description: V(running), V(exited 7), V(killed by SIGKILL), V(dead) when nobody saw how it ended, V(intended) when it is being started.
+      description:
+        - V(running), V(exited 7), V(killed by SIGKILL), V(dead) when nobody saw how it ended, V(intended) when it
+          is being started.
       type: str
       returned: always
       sample: running
@@ -131,13 +133,13 @@ work:
 """
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.mlx.plugins.module_utils import _arguments, _entry, _node
+from ansible_collections.muster.mlx.plugins.module_utils import _arguments, _node, _rank_info
 
 
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(supports_check_mode=True, **_arguments.RANK_INFO)
-    _node.finish(module, _entry.rank_info)
+    _node.finish(module, _rank_info.call)
 
 
 if __name__ == "__main__":

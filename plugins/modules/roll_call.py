@@ -50,11 +50,13 @@ options:
     default: main
   launch:
     description:
-      - Name of the variable in which every host registered the result of a start that failed; the module then fails with the reason.
+      - Name of the variable in which every host registered the result of a start that failed; the module then fails
+        with the reason.
     type: str
   receipts:
     description:
-      - Folder of the controller for the receipts, relative to the directory where C(ansible-playbook) was started. Without it, none are written.
+      - Folder of the controller for the receipts, relative to the directory where C(ansible-playbook) was started.
+        Without it, none are written.
     type: path
 seealso:
   - module: muster.mlx.rank_info
@@ -81,7 +83,9 @@ ranks:
   elements: dict
   sample: [{"run": "main", "rank": 0, "node": "mac1", "pid": 4711, "state": "running"}]
 receipts:
-  description: Every node's receipt as RV(muster.mlx.rank#module:receipt) has it, with its node; the verdict V(unknown) stands for a node that could not be asked.
+  description:
+    - Every node's receipt as RV(muster.mlx.rank#module:receipt) has it, with its node; the verdict V(unknown)
+      stands for a node that could not be asked.
   returned: O(show=receipts)
   type: list
   elements: dict

@@ -23,12 +23,12 @@ def collect(paths: Sequence[str], base: str) -> dict[str, str]:
     for path in paths:
         full = os.path.normpath(os.path.join(base, os.path.expanduser(path)))
         if not os.path.exists(full):
-            raise MusterError("mlx_files names files and folders of the controller", "%s is not there" % full)
+            raise MusterError("mlx_files names files and folders of the controller", f"{full} is not there")
         for name, source in _files(full):
             if found.setdefault(name, source) != source:
                 raise MusterError(
                     "Each of mlx_files has its own name in the work folder",
-                    "%s would come from %s and from %s" % (name, found[name], source),
+                    f"{name} would come from {found[name]} and from {source}",
                 )
     return found
 
@@ -57,7 +57,7 @@ def write_archive(files: dict[str, str], path: str) -> None:
 def _files(full: str) -> Iterator[tuple[str, str]]:
     if not os.path.isdir(full):
         if not os.path.isfile(full):
-            raise MusterError("mlx_files names files and folders", "%s is neither" % full)
+            raise MusterError("mlx_files names files and folders", f"{full} is neither")
         yield os.path.basename(full), full
         return
     top = os.path.dirname(full)
@@ -66,5 +66,7 @@ def _files(full: str) -> Iterator[tuple[str, str]]:
         for name in sorted(names):
             source = os.path.join(folder, name)
             if not os.path.isfile(source):
-                raise MusterError("A folder of mlx_files holds files", "%s is none (a broken link, a socket, a pipe)" % source)
+                raise MusterError(
+                    "A folder of mlx_files holds files", f"{source} is none (a broken link, a socket, a pipe)"
+                )
             yield os.path.relpath(source, top), source

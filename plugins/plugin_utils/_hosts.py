@@ -22,21 +22,26 @@ def pattern_of(value: Any) -> list[str]:
 def check_selection(
     pattern: Sequence[str], selected: Sequence[str], within: Collection[str], limit: str, names: Iterable[str]
 ) -> list[str]:
-    """Return the selected hosts that the limit leaves; raise MusterError for an unknown name, an empty group or nothing left."""
+    """Return the selected hosts that the limit leaves; raise MusterError for an unknown name, an empty group or nothing
+    left."""
     unknown = unmatched(pattern, names) if list(pattern) != ["localhost"] else []
     if unknown:
         raise MusterError(
             "mlx_hosts names hosts and groups of the inventory (the group mlx without it)",
-            "the inventory has no %s" % ", ".join(unknown),
+            "the inventory has no {}".format(", ".join(unknown)),
             "Give the inventory with -i, or set mlx_hosts to a host, group or pattern of it",
         )
     if not selected:
         raise MusterError(
-            "At least one host is needed", "%s is empty" % ",".join(pattern), "Put hosts into it, or set mlx_hosts"
+            "At least one host is needed",
+            "{} is empty".format(",".join(pattern)),
+            "Put hosts into it, or set mlx_hosts",
         )
     left = [host for host in selected if host in within]
     if not left:
-        raise MusterError("At least one host is needed", "--limit %s leaves none of %s" % (limit, ", ".join(selected)))
+        raise MusterError(
+            "At least one host is needed", "--limit {} leaves none of {}".format(limit, ", ".join(selected))
+        )
     return left
 
 

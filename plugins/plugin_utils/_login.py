@@ -5,7 +5,15 @@
 
 from __future__ import annotations
 
-_SSH_OWN = ("debug1:", "debug2:", "debug3:", "OpenSSH_", "Shared connection to ", "Connection to ", "Warning: Permanently added")
+_SSH_OWN = (
+    "debug1:",
+    "debug2:",
+    "debug3:",
+    "OpenSSH_",
+    "Shared connection to ",
+    "Connection to ",
+    "Warning: Permanently added",
+)
 
 
 def login_output(stdout: str, stderr: str, limit: int = 500) -> str:

@@ -5,8 +5,8 @@
 
 Ansible sends a module with its whole module_utils, and the node spends most of the call on importing them.
 Where Ansible would send the module through standard input anyway (pipelining) and the node's interpreter is known,
-Muster sends its own part only, to the same interpreter by the same connection. Everywhere else Ansible's way is taken; both
-run the same code on the node.
+Muster sends its own part only, to the same interpreter by the same connection. Everywhere else Ansible's way is
+taken; both run the same code on the node.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class NodeCall(ActionBase):
             answer: dict[str, Any] = self._execute_module(module_args=arguments, task_vars=variables)
             return answer
         program = compose(entry, validated(entry, arguments), self._task.check_mode)
-        command = "%s %s -I -S -X utf8 -" % (self._compute_environment_string(), self._connection._shell.quote(python))
+        command = f"{self._compute_environment_string()} {self._connection._shell.quote(python)} -I -S -X utf8 -"
         done = self._low_level_execute_command(command.strip(), in_data=program.encode("utf-8", "surrogatepass"))
         self.login_output, answer = parse_answer(done)
         return answer
@@ -74,7 +74,7 @@ def compose(entry: str, params: dict[str, Any], check: bool) -> str:
                 texts[name[:-3]] = file.read()
     with open(_bootstrap.__file__, encoding="utf-8") as file:
         bootstrap = file.read()
-    return "%s\n\nserve(%r, %r, %r, %r)\n" % (bootstrap, texts, entry, json.dumps(params), check)
+    return f"{bootstrap}\n\nserve({texts!r}, {entry!r}, {json.dumps(params)!r}, {check!r})\n"
 
 
 def parse_answer(done: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -87,5 +87,5 @@ def parse_answer(done: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     return "", {
         "failed": True,
         "changed": False,
-        "msg": "The node's interpreter did not answer (exit code %s): %s" % (done.get("rc"), words or "no output"),
+        "msg": "The node's interpreter did not answer (exit code {}): {}".format(done.get("rc"), words or "no output"),
     }

@@ -1,7 +1,10 @@
 # Copyright: Contributors to the Muster project
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan of a launch: which host gets which ranks, addresses and words. Pure functions over what the inventory says."""
+"""The plan of a launch: which host gets which ranks, addresses and words.
+
+Pure functions over what the inventory says.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ GROUP_WIDE = (
 
 def new_instance() -> str:
     """Return a new instance's id: the time, so that a person finds it, and 32 random bits, so that it is unique."""
-    return "%s-%s" % (time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()), secrets.token_hex(4))
+    return "{}-{}".format(time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()), secrets.token_hex(4))
 
 
 def lay_out(wanted: Mapping[str, Mapping[str, Any]], addresses: Mapping[str, str]) -> dict[str, Any]:
@@ -53,15 +56,15 @@ def lay_out(wanted: Mapping[str, Mapping[str, Any]], addresses: Mapping[str, str
         ips[host] = list(variables["mlx_ips"] or [addresses[host]])
         faults += _address_faults(host, ips[host], bool(variables["mlx_ips"]))
         if variables["mlx_slots"] < 1:
-            faults.append("%s: mlx_slots is %d, and a host of the group has at least one rank" % (host, variables["mlx_slots"]))
+            faults.append(
+                f"{host}: mlx_slots is {variables['mlx_slots']}, and a host of the group has at least one rank"
+            )
     faults += _duplicates(ips)
     raise_faults(faults)
     common = next(iter(wanted.values()))
     check_run_name(common["mlx_run"])
     slots = [host for host, variables in wanted.items() for dummy in range(variables["mlx_slots"])]
-    ring = ring_addresses(
-        [ips[host] for host in slots], common["mlx_starting_port"], common["mlx_connections_per_ip"]
-    )
+    ring = ring_addresses([ips[host] for host in slots], common["mlx_starting_port"], common["mlx_connections_per_ip"])
     return {
         "run": common["mlx_run"],
         "size": len(slots),
@@ -105,9 +108,12 @@ def of_node(plan: Mapping[str, Any], host: str, *parts: str) -> dict[str, Any]:
 
 
 def words_of(values: Mapping[str, Any], host: str, variable: str) -> dict[str, str]:
-    """Return environment values as strings; a boolean, null or structure is refused, since nobody knows which word it stands for."""
+    """Return environment values as strings; a boolean, null or structure is refused, since nobody knows which word it
+    stands for."""
     faults = [
-        "%s: %s has %s = %s (%s); write it in quotes" % (host, variable, name, "…" if "secret" in variable else value, type(value).__name__)
+        "{}: {} has {} = {} ({}); write it in quotes".format(
+            host, variable, name, "…" if "secret" in variable else value, type(value).__name__
+        )
         for name, value in values.items()
         if isinstance(value, bool) or not isinstance(value, (str, int, float))
     ]
@@ -121,21 +127,21 @@ def unknown_variables(names: Iterable[str], known: Iterable[str]) -> list[str]:
     faults = []
     for name in sorted({*names} - known):
         close = difflib.get_close_matches(name, known, n=1, cutoff=0.8) if name.startswith("mlx_") else []
-        faults += ["%s is no variable of Muster; is %s meant?" % (name, close[0])] if close else []
+        faults += [f"{name} is no variable of Muster; is {close[0]} meant?"] if close else []
     return faults
 
 
 def raise_faults(faults: Sequence[str]) -> None:
     """Raise one MusterError with all faults, if there are any."""
     if faults:
-        raise MusterError("", "The launch cannot be planned:\n- %s" % "\n- ".join(dict.fromkeys(faults)))
+        raise MusterError("", "The launch cannot be planned:\n- {}".format("\n- ".join(dict.fromkeys(faults))))
 
 
 def _disagreements(wanted: Mapping[str, Mapping[str, Any]]) -> list[str]:
     first = next(iter(wanted))
     return [
-        "%s differs between hosts: %s has %s, %s has %s; it describes the whole group"
-        % (name, first, wanted[first][name], host, variables[name])
+        f"{name} describes the whole group and differs between hosts: "
+        f"{first} has {wanted[first][name]}, {host} has {variables[name]}"
         for name in GROUP_WIDE
         for host, variables in wanted.items()
         if variables[name] != wanted[first][name]
@@ -147,11 +153,13 @@ def _program_faults(host: str, variables: Mapping[str, Any]) -> list[str]:
     faults = []
     if bool(program) == bool(command):
         found = "both are set" if program else "neither is set"
-        faults.append('what to run is missing or doubled: set mlx_program (e.g. ["train.py"]) or mlx_command; %s' % found)
+        faults.append(f'what to run is missing or doubled: set mlx_program (e.g. ["train.py"]) or mlx_command; {found}')
     if python and not python.startswith("/"):
-        faults.append("%s: mlx_python is %r, and it must be an absolute path on the node" % (host, python))
+        faults.append(f"{host}: mlx_python is {python!r}, and it must be an absolute path on the node")
     if variables["mlx_cwd"] and not variables["mlx_cwd"].startswith("/"):
-        faults.append("%s: mlx_cwd is %r, and it must be an absolute path on the node" % (host, variables["mlx_cwd"]))
+        faults.append(
+            "{}: mlx_cwd is {!r}, and it must be an absolute path on the node".format(host, variables["mlx_cwd"])
+        )
     return faults
 
 
@@ -163,7 +171,7 @@ def _address_faults(host: str, ips: Sequence[str], named: bool) -> list[str]:
             ipaddress.IPv4Address(ip)
         except ValueError:
             source = "mlx_ips has" if named else "mlx_ips is not set and Ansible connects to"
-            faults.append("%s: %s %r, and a ring needs IPv4 addresses; set mlx_ips for this host" % (host, source, ip))
+            faults.append(f"{host}: {source} {ip!r}, and a ring needs IPv4 addresses; set mlx_ips for this host")
     return faults
 
 
@@ -173,8 +181,8 @@ def _duplicates(ips: Mapping[str, Sequence[str]]) -> list[str]:
     for host, addresses in ips.items():
         for ip in addresses:
             if ip in seen and seen[ip] == host:
-                faults.append("%s: mlx_ips names %s twice; use mlx_connections_per_ip" % (host, ip))
+                faults.append(f"{host}: mlx_ips names {ip} twice; use mlx_connections_per_ip")
             elif ip in seen:
-                faults.append("address %s belongs to %s and to %s; each host needs its own" % (ip, seen[ip], host))
+                faults.append(f"address {ip} belongs to {seen[ip]} and to {host}; each host needs its own")
             seen.setdefault(ip, host)
     return faults

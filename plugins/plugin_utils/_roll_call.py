@@ -51,9 +51,7 @@ def _rank_row(fact: Mapping[str, Any]) -> Row:
     return Row(cells, GOOD if good else BAD)
 
 
-def receipt_rows(
-    results: Mapping[str, Mapping[str, Any]], run: str
-) -> tuple[list[Row], list[dict[str, Any]]]:
+def receipt_rows(results: Mapping[str, Mapping[str, Any]], run: str) -> tuple[list[Row], list[dict[str, Any]]]:
     """Return the rows of the receipts and the same facts for machines: a row per rank, one per node that had none."""
     rows: list[Row] = []
     facts: list[dict[str, Any]] = []
@@ -78,7 +76,7 @@ def _verdict(result: Mapping[str, Any] | None) -> str:
 
 def _receipt_row(host: str, receipt: Mapping[str, Any], rank: Mapping[str, Any]) -> Row:
     signals = ",".join(name for name, dummy in rank["signals"])
-    seconds = "-" if rank["seconds"] is None else "%.2f" % rank["seconds"]
+    seconds = "-" if rank["seconds"] is None else "{:.2f}".format(rank["seconds"])
     cells = (
         receipt["run"],
         str(rank["rank"]),
@@ -94,7 +92,17 @@ def _receipt_row(host: str, receipt: Mapping[str, Any], rank: Mapping[str, Any])
 
 
 def _would_end(host: str, rank: Mapping[str, Any]) -> Row:
-    cells = (rank["run"], str(rank["rank"]), host, _text(rank["pid"]), rank["state"], "-", "-", "-", "would be stood down")
+    cells = (
+        rank["run"],
+        str(rank["rank"]),
+        host,
+        _text(rank["pid"]),
+        rank["state"],
+        "-",
+        "-",
+        "-",
+        "would be stood down",
+    )
     return Row(cells)
 
 
@@ -116,7 +124,7 @@ def table(columns: Sequence[str], rows: Sequence[Row], width: int | None) -> lis
     for line, tone in zip(cells, [PLAIN, *(row.tone for row in rows)], strict=True):
         lines.append(("  ".join(cell.ljust(widths[i]) for i, cell in enumerate(line[:shown])).rstrip(), tone))
         if folded and tone != PLAIN:
-            lines.append(("  %s: %s" % (columns[-1], line[-1]), tone))
+            lines.append((f"  {columns[-1]}: {line[-1]}", tone))
     return lines
 
 
@@ -125,11 +133,15 @@ def problems(facts: Sequence[Mapping[str, Any]]) -> list[str]:
     words = []
     for fact in facts:
         if fact["verdict"] == "unknown":
-            words.append("%s: unknown, it could not be asked; run the teardown again when it can be reached" % fact["node"])
-        words += ["%s: %s" % (fact["node"], problem) for problem in fact.get("problems", [])]
+            words.append(
+                "{}: unknown, it could not be asked; run the teardown again when it can be reached".format(fact["node"])
+            )
+        words += ["{}: {}".format(fact["node"], problem) for problem in fact.get("problems", [])]
         for rank in fact.get("ranks", []):
-            words += ["%s: rank %s, process %s is left" % (fact["node"], rank["rank"], left) for left in rank["left"]]
-            words += ["%s: rank %s, %s" % (fact["node"], rank["rank"], port) for port in rank["ports"]]
+            words += [
+                "{}: rank {}, process {} is left".format(fact["node"], rank["rank"], left) for left in rank["left"]
+            ]
+            words += ["{}: rank {}, {}".format(fact["node"], rank["rank"], port) for port in rank["ports"]]
     return words
 
 
@@ -138,10 +150,10 @@ def launch_failure(run: str, results: Mapping[str, Mapping[str, Any]]) -> str:
     words = []
     for host, result in results.items():
         if result.get("unreachable"):
-            words.append("%s could not be reached: %s" % (host, result.get("msg", "")))
+            words.append("{} could not be reached: {}".format(host, result.get("msg", "")))
         elif result.get("failed") and not result.get("stood_down"):
-            words.append("%s: %s" % (host, result.get("msg", "")))
-    return "The launch of run %s failed.\n%s" % (run, "\n".join(words) or "It was stood down by a teardown.")
+            words.append("{}: {}".format(host, result.get("msg", "")))
+    return "The launch of run {} failed.\n{}".format(run, "\n".join(words) or "It was stood down by a teardown.")
 
 
 def duration(seconds: float | None) -> str:
@@ -150,12 +162,12 @@ def duration(seconds: float | None) -> str:
         return "-"
     whole = int(seconds)
     if whole < 60:
-        return "%ds" % whole
+        return f"{whole}s"
     if whole < 3600:
-        return "%dm" % (whole // 60)
+        return f"{whole // 60}m"
     if whole < 86400:
-        return "%dh%02dm" % (whole // 3600, whole % 3600 // 60)
-    return "%dd%02dh" % (whole // 86400, whole % 86400 // 3600)
+        return f"{whole // 3600}h{whole % 3600 // 60:02d}m"
+    return f"{whole // 86400}d{whole % 86400 // 3600:02d}h"
 
 
 def size(count: int | None) -> str:
@@ -163,8 +175,8 @@ def size(count: int | None) -> str:
     if count is None:
         return "-"
     if count < 1000**3:
-        return "%d MB" % round(count / 1000**2)
-    return "%.1f GB" % (count / 1000**3)
+        return f"{round(count / 1000**2)} MB"
+    return f"{count / 1000**3:.1f} GB"
 
 
 def _text(value: Any) -> str:

@@ -26,9 +26,9 @@ def of_host(host: str, variables: dict[str, Any], templar: Any) -> dict[str, Any
     hostvars = variables["hostvars"]
     mine = hostvars[variables["inventory_hostname"]]
     found = {name: hostvars[host][name] for name in hostvars[host] if name.startswith("mlx_")}
-    for name in variables:
+    for name, raw in variables.items():
         if name.startswith("mlx_"):
-            value = templar.template(variables[name])
+            value = templar.template(raw)
             if name not in mine or mine[name] != value:
                 found[name] = value
     return found

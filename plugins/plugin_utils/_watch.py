@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -15,7 +16,7 @@ _LOOK = 0.05  # seconds between looks at the mark, a file of this machine
 
 
 class Watch:
-    """While a worker waits for its node, a child of it waits for the mark, and then carries out `react` until it succeeds.
+    """While a worker waits for its node, a child of it waits for the mark, then carries out `react` until it succeeds.
 
     A worker cannot do both: it sits in Ansible's own read of the connection. The mark is a file that the first
     worker whose node failed makes, with the node's name in it; all workers of a play share the folder it is in.
@@ -57,10 +58,8 @@ class Watch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Stop to watch."""
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(self._child, signal.SIGTERM)
-        except ProcessLookupError:
-            pass
         os.waitpid(self._child, 0)
 
     def _wait_and_react(self, worker: int) -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.muster.mlx.plugins.module_utils._decision import KEEP, REPLACE, START, Decision, decide
 from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
 from ansible_collections.muster.mlx.plugins.module_utils._look import Sighting
 from ansible_collections.muster.mlx.plugins.module_utils._process import Process
-from ansible_collections.muster.mlx.plugins.module_utils._rank import KEEP, REPLACE, START, Decision, decide
 from ansible_collections.muster.mlx.plugins.module_utils._run import Places, Record
 from ansible_collections.muster.mlx.plugins.module_utils._specification import Specification
 
@@ -26,17 +26,17 @@ def decide_group(
     decisions: dict[str, Decision] = {}
     words: list[str] = []
     for host, view in seen.items():
-        words += ["%s: %s" % (host, altered) for altered in view["altered"]]
+        words += [f"{host}: {altered}" for altered in view["altered"]]
         try:
             decisions[host] = _decide_host(wanted[host], view, replace)
         except MusterError as error:
-            words += ["%s: %s" % (host, word) for word in error.facts["differences"]]
+            words += [f"{host}: {word}" for word in error.facts["differences"]]
     if words and not replace:
         run = next(iter(wanted.values()))[0].run
         raise MusterError(
-            "Run %s should be as specified" % run,
-            "it is running otherwise:\n- %s" % "\n- ".join(words),
-            "\nLaunch under another mlx_run, tear it down first, or say mlx_replace=true to stand it down and start anew",
+            f"Run {run} should be as specified",
+            "it is running otherwise:\n- {}".format("\n- ".join(words)),
+            "\nLaunch under another mlx_run, tear it down first, or say mlx_replace=true to start it anew",
         )
     return _join(decisions, words)
 
@@ -54,7 +54,7 @@ def _join(decisions: Mapping[str, Decision], words: Sequence[str]) -> Decision:
         return Decision(START, "no rank of it is running")
     if actions == {KEEP} and not words:
         return Decision(KEEP)
-    reasons = ["%s: %s" % (host, decision.reason) for host, decision in decisions.items() if decision.action != KEEP]
+    reasons = [f"{host}: {decision.reason}" for host, decision in decisions.items() if decision.action != KEEP]
     return Decision(REPLACE, "; ".join([*words, *reasons]))
 
 
@@ -70,7 +70,7 @@ def check_versions(seen: Mapping[str, Mapping[str, Any]]) -> None:
     if len(set(versions.values())) > 1:
         raise MusterError(
             "All nodes of a group need the same version of mlx",
-            ", ".join("%s has %s" % pair for pair in versions.items()),
+            ", ".join("{} has {}".format(*pair) for pair in versions.items()),
             "Install one version on all of them, or set mlx_python per host",
         )
 
@@ -83,7 +83,9 @@ def check_fences(seen: Mapping[str, Mapping[str, Any]], run: str, elapsed: float
     late = [host for host, view in seen.items() if view["fence_age"] is not None and view["fence_age"] < elapsed]
     if late:
         raise MusterError(
-            "Run %s should start" % run,
-            "a teardown of it passed on %s after this launch was issued, so nothing was started" % ", ".join(late),
+            f"Run {run} should start",
+            "a teardown of it passed on {} after this launch was issued, so nothing was started".format(
+                ", ".join(late)
+            ),
             "Launch again if it is still wanted",
         )
