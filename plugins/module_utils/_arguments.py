@@ -69,6 +69,6 @@ PREFLIGHT: dict[str, Any] = {
     },
     "mutually_exclusive": [("program", "command")],
     "required_together": [("ranks", "hosts")],
-    "required_one_of": [("program", "command"), ("ranks",)],
+    "required_one_of": [("program", "command", "plan"), ("ranks", "plan")],
 }
 """What the module preflight takes."""

@@ -21,7 +21,10 @@ import os
 import signal
 import sys
 import time
-from typing import Any
+
+TYPE_CHECKING = False  # as mypy knows it; importing typing would cost memory for the rank's whole life
+if TYPE_CHECKING:  # pragma: no cover
+    from typing import Any
 
 UTF8 = ("utf-8", "surrogateescape")
 UNBORN = 125  # exit code of a rank that its gate never let through
@@ -50,7 +53,8 @@ def main() -> None:
     write_json(job["record_path"], dict(job["record"], **born(pid)))
     time.sleep(job["hold"])
     if fence_token(job["fence_path"]) == job["record"]["fence"]:
-        os.write(release, b"1")
+        with contextlib.suppress(BrokenPipeError):  # it was killed while it waited; waitpid tells how
+            os.write(release, b"1")
     else:
         unborn = "a teardown passed before it started"
     os.close(release)
@@ -105,21 +109,24 @@ def start_times(pids: list[int]) -> list[str]:
     """Return each process's start as the System protocol spells it."""
     if os.path.isdir("/proc/self"):
         return [open(f"/proc/{pid}/stat", "rb").read().rpartition(b")")[2].split()[19].decode() for pid in pids]
+    return [lstart(pid) for pid in pids]
+
+
+def lstart(pid: int) -> str:
+    """Ask `ps` for a process's start, on macOS; importing subprocess would cost memory for the rank's whole life."""
     out, into = os.pipe()
-    environment = {"LC_ALL": "C", "TZ": "UTC0"}
-    starts = []
-    for pid in pids:
-        ps = os.posix_spawn(
-            "/bin/ps",
-            ["ps", "-o", "lstart=", "-p", str(pid)],
-            environment,
-            file_actions=[(os.POSIX_SPAWN_DUP2, into, 1)],
-        )
-        starts.append(os.read(out, 200).decode().strip())
-        os.waitpid(ps, 0)
-    os.close(out)
+    child = os.fork()
+    if child == 0:
+        try:
+            os.dup2(into, 1)
+            os.execve("/bin/ps", ["ps", "-o", "lstart=", "-p", str(pid)], {"LC_ALL": "C", "TZ": "UTC0"})
+        finally:
+            os._exit(127)
     os.close(into)
-    return starts
+    with os.fdopen(out, "rb") as answer:
+        words = answer.read().decode().strip()
+    os.waitpid(child, 0)
+    return words
 
 
 def fence_token(path: str) -> str:

@@ -15,11 +15,8 @@ from ansible_collections.muster.mlx.plugins.module_utils._process import System
 class Run(Protocol):
     """Runs an argument list as it is, with names added to the environment, and returns (exit code, stdout, stderr)."""
 
-    def __call__(
-        self, argv: list[str], environment: dict[str, str], cwd: str | None = None
-    ) -> tuple[int, str, str]:
+    def __call__(self, argv: list[str], environment: dict[str, str], cwd: str | None = None) -> tuple[int, str, str]:
         """Run it; raise OSError when it cannot be run at all."""
-        ...
 
 
 def this_system(run: Run) -> System:
