@@ -45,8 +45,6 @@ class ActionModule(ActionBase):
         given = {host: _variables.of_host(host, variables, self._templar) for host in hosts}
         _plan.raise_faults(_plan.unknown_variables((name for values in given.values() for name in values), spec))
         wanted = _validated(given, spec)
-        for host, values in wanted.items():
-            _plan.words_of(values["mlx_secret_env"], host, "mlx_secret_env")
         plan = _plan.lay_out(wanted, {host: _address(host, variables) for host in hosts})
         files = _archive.collect(next(iter(wanted.values()))["mlx_files"], os.getcwd())
         manifest = _archive.manifest(files)

@@ -20,6 +20,8 @@ from ansible_collections.muster.mlx.plugins.plugin_utils._node_call import NodeC
 from ansible_collections.muster.mlx.plugins.plugin_utils._plan import of_node, words_of
 from ansible_collections.muster.mlx.plugins.plugin_utils._watch import Watch
 
+_CLOCK_OFF = 1.0  # seconds
+
 
 class ActionModule(NodeCall):
     """See the documentation of the module of the same name."""
@@ -88,6 +90,29 @@ class ActionModule(NodeCall):
                 raise
             if answer.get("failed") and not answer.get("stood_down"):
                 watch.failed(variables["inventory_hostname"])
+                answer["failed_at"] = failed_at(answer, time.time())
+        if answer.get("failed") and "receipt" in answer:
+            answer["receipt"] = brief(answer["receipt"])
         if answer.get("stood_down") and watch.first():
             answer["msg"] = f"Stood down, since the launch failed on {watch.first()}."
         return answer
+
+
+def failed_at(answer: dict[str, Any], received: float) -> float:
+    """Return when a node's first rank failed, on a time scale that all nodes share, in epoch seconds.
+
+    That is the node's own clock, which agrees with the others to milliseconds where clocks are kept, and the way of an
+    answer takes longer than a rank needs to follow its peer. A clock that is plainly off is corrected by its distance.
+    """
+    times = [failure["time"] for failure in answer.get("failures", []) if failure["time"] is not None]
+    if not times or "now" not in answer:
+        return received
+    off = answer["now"] - received
+    return float(min(times) - (off if abs(off) > _CLOCK_OFF else 0.0))
+
+
+def brief(receipt: dict[str, Any]) -> dict[str, Any]:
+    """Return of a receipt what a failed start should show; the whole of it is on the node."""
+    names = ("rank", "pid", "was", "signals", "seconds", "state", "left", "ports", "verdict")
+    ranks = [{name: rank[name] for name in names} for rank in receipt["ranks"]]
+    return {"verdict": receipt["verdict"], "problems": receipt["problems"], "ranks": ranks}

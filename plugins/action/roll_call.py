@@ -29,38 +29,28 @@ class ActionModule(ActionBase):
     _VALID_ARGS = frozenset({"results", "show", "run", "receipts", "launch"})
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Show the table; fail when a node could not be asked, or is not proven clean."""
+        """Show the table, and return as `problem` what a playbook should fail with."""
         result = super().run(tmp, task_vars)
         variables = task_vars or {}
         args = self._task.args
         hosts = variables["ansible_play_hosts_all"]
         results = _registered(args["results"], hosts, variables)
         if args.get("show", "ranks") == "receipts":
-            launch = _registered(args["launch"], hosts, variables) if args.get("launch") else None
+            launch = _registered(args["launch"], hosts, variables) if args.get("launch") else {}
             return {**result, **self._receipts(results, str(args.get("run", "main")), launch)}
         rows, facts = _roll_call.rank_rows(results)
         self._show("ROLL CALL", _roll_call.RANK_COLUMNS, rows, "no rank is recorded on {}".format(", ".join(hosts)))
         self._show_kept_work(results)
-        away = [fact["node"] for fact in facts if fact["state"] == "unreachable"]
-        result.update(changed=False, ranks=facts)
-        if away:
-            result.update(
-                failed=True, msg="Not every node answered: {}. Nothing is known of its ranks.".format(", ".join(away))
-            )
-        return result
+        return {**result, "changed": False, "ranks": facts, "problem": _roll_call.unanswered(facts)}
 
-    def _receipts(self, results: Results, run: str, launch: Results | None) -> dict[str, Any]:
-        rows, facts = _roll_call.receipt_rows(results, run)
+    def _receipts(self, results: Results, run: str, launch: Results) -> dict[str, Any]:
+        rows, facts = _roll_call.receipt_rows(_roll_call.joined(launch, results), run)
         self._show("RECEIPTS", _roll_call.RECEIPT_COLUMNS, rows, "no host")
         answer: dict[str, Any] = {"changed": False, "receipts": facts}
         if not self._task.check_mode and self._task.args.get("receipts"):
             answer["directory"] = self._keep(facts, run)
-        words = _roll_call.problems(facts)
-        message = "Run {} is not proven gone:\n- {}".format(run, "\n- ".join(words)) if words else ""
-        if launch:
-            message = "\n".join(part for part in (_roll_call.launch_failure(run, launch), message) if part)
-        if message:
-            answer.update(failed=True, msg=message)
+        words = [_roll_call.launch_failure(run, launch)] if launch else []
+        answer["problem"] = "\n".join(words + _roll_call.unproven(run, facts))
         return answer
 
     def _keep(self, facts: list[dict[str, Any]], run: str) -> str:

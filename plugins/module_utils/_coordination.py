@@ -23,6 +23,19 @@ _INHERITED = ("HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "TZ", "TMPDIR"
 _PLAIN_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 
 
+def refused_names(environment: Mapping[str, str]) -> list[str]:
+    """Return, in words, which names an environment may not have: Muster's own, and those that none can hold."""
+    found = [
+        f"the environment sets {name}, which Muster sets for each rank" for name in OWN_NAMES if name in environment
+    ]
+    for name, value in environment.items():
+        if not name or "=" in name or "\0" in name:
+            found.append(f"the environment has the name {name!r}, which cannot be one")
+        elif "\0" in value:
+            found.append(f"the environment's {name} has a NUL in its value, which cannot be")
+    return found
+
+
 def ring_addresses(ips: Sequence[Sequence[str]], starting_port: int, connections_per_ip: int) -> list[list[str]]:
     """Return `ip:port` lists per rank, the port counted up over ranks, addresses and connections as `mlx.launch` does.
 

@@ -21,17 +21,19 @@ class MusterError(Exception):
         self.found = found
         self.do = do
         self.facts = facts
-        super().__init__(" ".join(part for part in (_sentence(wanted), _sentence(found), _sentence(do)) if part))
+        parts = [_sentence(part) for part in (wanted, found, do)]
+        super().__init__(" ".join(part for part in parts if part).replace(" \n", "\n"))
 
 
 def _sentence(text: str) -> str:
     text = text.strip(" ")
-    if not text or "\n" in text:
-        return text
+    if not text.strip():
+        return ""
     # A variable, a path or a command keeps its spelling at the start of a sentence.
-    word = text.split(" ", 1)[0]
-    first = text[0].upper() if word.isalpha() or word.rstrip("'s,:").isalpha() else text[0]
-    return first + text[1:] + ("" if text[-1] in ".!?:" else ".")
+    word = text.split(" ", 1)[0].rstrip("'s,:")
+    first = text[0].upper() if word.isalpha() else text[0]
+    whole = "\n" in text or text[-1] in ".!?:"
+    return first + text[1:] + ("" if whole else ".")
 
 
 def failure(error: MusterError | OSError) -> dict[str, Any]:

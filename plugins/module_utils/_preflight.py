@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.muster.mlx.plugins.module_utils._coordination import OWN_NAMES
+from ansible_collections.muster.mlx.plugins.module_utils._coordination import refused_names
 from ansible_collections.muster.mlx.plugins.module_utils._copies import altered
 from ansible_collections.muster.mlx.plugins.module_utils._fence import read_fence
 from ansible_collections.muster.mlx.plugins.module_utils._look import Sighting, settle, snapshot
@@ -71,7 +71,11 @@ def preflight(places: Places, asked: Asked, probe: Run, system: System) -> dict[
     seen = snapshot(system)
     found, damaged = settle(places, first.run, system)
     fence = read_fence(places, first.run)
-    problems = check_environment(first) + check_state_dir(places, asked.size_of_files) + check_cwd(first)
+    problems = (
+        refused_names({**first.environment, **first.secrets})
+        + check_state_dir(places, asked.size_of_files)
+        + check_cwd(first)
+    )
     facts: dict[str, Any] = {}
     if asked.uses_python:
         facts, words = check_python(asked, probe)
@@ -92,17 +96,6 @@ def preflight(places: Places, asked: Asked, probe: Run, system: System) -> dict[
         "altered": altered_files(places, found),
         "problems": problems,
     }
-
-
-def check_environment(wanted: Specification) -> list[str]:
-    """Refuse names that only Muster sets, and names or values that no environment can hold."""
-    problems = []
-    for name, value in {**wanted.environment, **wanted.secrets}.items():
-        if name in OWN_NAMES:
-            problems.append(f"mlx_env sets {name}, which Muster sets for each rank; leave it out")
-        elif not name or "=" in name or "\0" in name + str(value):
-            problems.append(f"mlx_env has the name {name!r}, which cannot be an environment variable")
-    return problems
 
 
 def check_state_dir(places: Places, needed: int) -> list[str]:

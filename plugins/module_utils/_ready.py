@@ -44,18 +44,25 @@ def proof_of(params: Mapping[str, Any]) -> Proof:
         raise MusterError("mlx_ready: log needs mlx_ready_pattern, a regular expression", "it is empty")
     if kind == "port" and not params["ready_port"]:
         raise MusterError("mlx_ready: port needs mlx_ready_port", "it is empty")
+    try:
+        re.compile(params["ready_pattern"] or "")
+    except re.error as error:
+        raise MusterError(
+            "mlx_ready_pattern is a regular expression", f"{params['ready_pattern']!r}: {error}"
+        ) from error
     return Proof(kind, params["ready_pattern"] or "", params["ready_port"] or 0)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A rank that cannot come up any more, with the last lines that it wrote."""
+    """A rank that cannot come up any more, with its last lines; `time` is when it ended, by the node's clock."""
 
     rank: int
     state: str
     log: str
     last_lines: tuple[str, ...]
     code: int | None = None
+    time: float | None = None
 
 
 class Stopped(MusterError):
@@ -75,15 +82,16 @@ def await_ready(
     while True:
         seen = snapshot(system)
         sightings = [sight(places, record, seen) for record in records]
-        _raise_if_stopped(places, records)
+        _raise_if_torn_down(places, records)
         failures = [_failure(places, one) for one in sightings if not one.alive and not _done(one, proof)]
         if failures:
-            raise _failed(failures)
+            raise _failed(failures, seen.now)
+        _raise_if_aborted(places, records)
         missing = [one for one in sightings if one.alive and not shows(places, one, proof, system)]
         if not missing:
             return sightings
         if system.monotonic() > deadline:
-            raise _late(places, missing, proof, timeout)
+            raise _late(places, missing, proof, timeout, seen.now)
         system.sleep(pause)
         pause = min(0.25, pause * 1.3)
 
@@ -130,20 +138,24 @@ def _failure(places: Places, one: Sighting) -> Failure:
     lines = tail(path)
     if one.exit is not None and one.exit.unborn:
         lines.append(one.exit.unborn)
-    return Failure(one.record.rank, one.state, path, tuple(lines), one.exit.code if one.exit else None)
+    if one.exit is None:
+        return Failure(one.record.rank, one.state, path, tuple(lines))
+    return Failure(one.record.rank, one.state, path, tuple(lines), one.exit.code, one.exit.time)
 
 
-def _failed(failures: list[Failure]) -> MusterError:
+def _failed(failures: list[Failure], now: float) -> MusterError:
+    failures = sorted(failures, key=lambda failure: failure.time or now)
     first = failures[0]
     return MusterError(
         f"Rank {first.rank} should come up",
         "it {}. Its last lines:\n{}".format(first.state, "\n".join(first.last_lines) or "(it wrote nothing)"),
         f"\nIts whole log stays on the node: {first.log}",
         failures=[dict(vars(failure), last_lines=list(failure.last_lines)) for failure in failures],
+        now=now,
     )
 
 
-def _late(places: Places, missing: list[Sighting], proof: Proof, timeout: float) -> MusterError:
+def _late(places: Places, missing: list[Sighting], proof: Proof, timeout: float, now: float) -> MusterError:
     words = {
         "log": f"its log matches {proof.pattern!r}",
         "port": f"it listens on port {proof.port}",
@@ -160,14 +172,19 @@ def _late(places: Places, missing: list[Sighting], proof: Proof, timeout: float)
         ),
         f"\nGive it more time with mlx_ready_timeout, or see its log: {first.log}",
         failures=[dict(vars(failure), last_lines=list(failure.last_lines)) for failure in failures],
+        now=now,
     )
 
 
-def _raise_if_stopped(places: Places, records: Sequence[Record]) -> None:
+def _raise_if_torn_down(places: Places, records: Sequence[Record]) -> None:
+    # Asked before the ranks are judged: a teardown's signals look like a failure.
     first = records[0]
-    if os.path.exists(os.path.join(places.instance(first.run, first.instance), ABORT)):
-        raise Stopped(
-            "The launch should come up", "it failed on another node, so the ranks of this one were stood down"
-        )
     if read_fence(places, first.run).token != first.fence:
         raise Stopped("The launch should come up", f"a teardown of run {first.run} passed meanwhile")
+
+
+def _raise_if_aborted(places: Places, records: Sequence[Record]) -> None:
+    # Asked after the ranks are judged: a rank that failed here may be why another node gave up.
+    first = records[0]
+    if os.path.exists(os.path.join(places.instance(first.run, first.instance), ABORT)):
+        raise Stopped("The launch should come up", "it failed on another node, so the ranks here were stood down")

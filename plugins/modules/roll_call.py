@@ -13,7 +13,7 @@ version_added: 0.1.0
 description:
   - Shows one table, once, whatever callback plugins the user has, and returns the same facts.
   - The table goes to stdout, or to stderr where the stdout callback prints JSON.
-  - Fails when a node could not be asked, and for receipts when a node is not proven clean.
+  - Returns RV(problem) when a node could not be asked, and for receipts when a node is not proven clean.
   - Works on the controller only and touches no node. Use it with C(run_once).
 author: Muster developers (@muster-mlx)
 attributes:
@@ -90,6 +90,11 @@ receipts:
   type: list
   elements: dict
   sample: [{"run": "main", "node": "mac1", "verdict": "clean"}]
+problem:
+  description: What a playbook should fail with; empty when all is well.
+  returned: always
+  type: str
+  sample: ""
 directory:
   description: Folder that the receipts were written to.
   returned: when they were written

@@ -15,9 +15,11 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.muster.mlx.plugins.module_utils._coordination import ring_addresses
+from ansible_collections.muster.mlx.plugins.module_utils._coordination import refused_names, ring_addresses
 from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
+from ansible_collections.muster.mlx.plugins.module_utils._ready import proof_of
 from ansible_collections.muster.mlx.plugins.module_utils._run import check_run_name
+from ansible_collections.muster.mlx.plugins.module_utils._stand_down import policy_of
 
 OTHER_VARIABLES = ("mlx_rdma", "mlx_leftovers", "mlx_foreign_ranks", "mlx_supervision", "mlx_receipts")
 """Variables of other playbooks, which may stand in the same inventory."""
@@ -49,10 +51,13 @@ def lay_out(wanted: Mapping[str, Mapping[str, Any]], addresses: Mapping[str, str
     The result has `run`, `size`, `start` (how the group proves that it is up) and `nodes`: per host its options of
     the modules. Raises MusterError with every fault that it finds.
     """
-    faults = [*_disagreements(wanted)]
+    common = next(iter(wanted.values()))
+    faults = [*_disagreements(wanted), *_option_faults(common)]
     ips: dict[str, list[str]] = {}
     for host, variables in wanted.items():
         faults += _program_faults(host, variables)
+        for name in ("mlx_env", "mlx_secret_env"):
+            faults += [f"{host}: {fault}" for fault in refused_names(words_of(variables[name], host, name))]
         ips[host] = list(variables["mlx_ips"] or [addresses[host]])
         faults += _address_faults(host, ips[host], bool(variables["mlx_ips"]))
         if variables["mlx_slots"] < 1:
@@ -61,8 +66,6 @@ def lay_out(wanted: Mapping[str, Mapping[str, Any]], addresses: Mapping[str, str
             )
     faults += _duplicates(ips)
     raise_faults(faults)
-    common = next(iter(wanted.values()))
-    check_run_name(common["mlx_run"])
     slots = [host for host, variables in wanted.items() for dummy in range(variables["mlx_slots"])]
     ring = ring_addresses([ips[host] for host in slots], common["mlx_starting_port"], common["mlx_connections_per_ip"])
     return {
@@ -146,6 +149,22 @@ def _disagreements(wanted: Mapping[str, Mapping[str, Any]]) -> list[str]:
         for host, variables in wanted.items()
         if variables[name] != wanted[first][name]
     ]
+
+
+def _option_faults(common: Mapping[str, Any]) -> list[str]:
+    """Return what the node would refuse, so that it is said before any node is asked."""
+    options = {name.removeprefix("mlx_"): value for name, value in common.items()}
+    faults = []
+    for check in (lambda: check_run_name(common["mlx_run"]), lambda: proof_of(options), lambda: policy_of(options)):
+        try:
+            check()
+        except MusterError as error:
+            faults.append(str(error))
+    if common["mlx_connections_per_ip"] < 1:
+        faults.append(f"mlx_connections_per_ip is {common['mlx_connections_per_ip']}, and a ring needs at least 1")
+    if not 1 <= common["mlx_starting_port"] <= 65535:
+        faults.append(f"mlx_starting_port is {common['mlx_starting_port']}, and ports go from 1 to 65535")
+    return faults
 
 
 def _program_faults(host: str, variables: Mapping[str, Any]) -> list[str]:

@@ -128,32 +128,56 @@ def table(columns: Sequence[str], rows: Sequence[Row], width: int | None) -> lis
     return lines
 
 
-def problems(facts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return, in words, what keeps each node from being proven clean."""
+def joined(launch: Mapping[str, Any], results: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return a stand-down's results, with the receipts of the failed start where that had stood its ranks down."""
+    found = {}
+    for host, result in results.items():
+        earlier = launch.get(host, {}).get("receipt")
+        done = result.get("receipt")
+        if earlier and done and not done["ranks"] and earlier["verdict"] == "clean":
+            done = {**done, "ranks": earlier["ranks"]}
+        found[host] = {**result, "receipt": done} if done else dict(result)
+    return found
+
+
+def unanswered(facts: Sequence[Mapping[str, Any]]) -> str:
+    """Return, in words, which nodes did not answer a roll call; empty when all did."""
+    away = [str(fact["node"]) for fact in facts if fact["state"] == "unreachable"]
+    return "Not every node answered: {}. Nothing is known of its ranks.".format(", ".join(away)) if away else ""
+
+
+def unproven(run: str, facts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return, in words, what keeps each node from being proven clean; empty when all are."""
     words = []
     for fact in facts:
+        node = fact["node"]
         if fact["verdict"] == "unknown":
-            words.append(
-                "{}: unknown, it could not be asked; run the teardown again when it can be reached".format(fact["node"])
-            )
-        words += ["{}: {}".format(fact["node"], problem) for problem in fact.get("problems", [])]
+            words.append(f"- {node}: unknown, it could not be asked; run the teardown again when it can be reached")
+        words += [f"- {node}: {problem}" for problem in fact.get("problems", [])]
         for rank in fact.get("ranks", []):
-            words += [
-                "{}: rank {}, process {} is left".format(fact["node"], rank["rank"], left) for left in rank["left"]
-            ]
-            words += ["{}: rank {}, {}".format(fact["node"], rank["rank"], port) for port in rank["ports"]]
-    return words
+            words += [f"- {node}: rank {rank['rank']}, process {left} is left" for left in rank["left"]]
+            words += [f"- {node}: rank {rank['rank']}, {port}" for port in rank["ports"]]
+    return [f"Run {run} is not proven gone:", *words] if words else []
 
 
 def launch_failure(run: str, results: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return, in words, why a launch failed: the nodes at fault, not those that were stood down because of them."""
-    words = []
-    for host, result in results.items():
-        if result.get("unreachable"):
-            words.append("{} could not be reached: {}".format(host, result.get("msg", "")))
-        elif result.get("failed") and not result.get("stood_down"):
-            words.append("{}: {}".format(host, result.get("msg", "")))
-    return "The launch of run {} failed.\n{}".format(run, "\n".join(words) or "It was stood down by a teardown.")
+    """Return, in words, why a launch failed: the node whose rank failed first, then in short what else failed.
+
+    A rank that loses its peer ends too, so only the first says what happened. Nodes that were merely stood down
+    are not named.
+    """
+    away = {host: result for host, result in results.items() if result.get("unreachable")}
+    failed = {host: one for host, one in results.items() if one.get("failed") and not one.get("stood_down")}
+    order = sorted(failed, key=lambda host: failed[host].get("failed_at", float("inf")))
+    words = [f"{host} could not be reached: {result.get('msg', '')}" for host, result in away.items()]
+    words += [f"{host}: {failed[host].get('msg', '')}" for host in order[:1]]
+    words += [f"After that, on {host}: {_in_short(failed[host])}" for host in order[1:]]
+    return "The launch of run {} failed.\n{}".format(run, "\n".join(words) or "A teardown stood it down.")
+
+
+def _in_short(result: Mapping[str, Any]) -> str:
+    ranks = [f"rank {failure['rank']} {failure['state']}" for failure in result.get("failures", [])]
+    return ", ".join(ranks) or str(result.get("msg", ""))
 
 
 def duration(seconds: float | None) -> str:
