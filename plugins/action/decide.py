@@ -29,6 +29,7 @@ class ActionModule(ActionBase):
         hosts = list(plan["nodes"])
         seen = {host: variables["hostvars"][host][self._task.args["seen"]] for host in hosts}
         try:
+            _group.check_nodes(seen)
             _group.check_versions(seen)
             _group.check_fences(seen, plan["run"], time.time() - plan["issued"])
             wanted = {host: self._wanted(host, plan, seen[host]["python"], variables) for host in hosts}

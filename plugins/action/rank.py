@@ -14,6 +14,7 @@ from typing import Any
 
 from ansible import constants as C
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+from ansible_collections.muster.mlx.plugins.module_utils._decision import KEEP, START
 from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
 from ansible_collections.muster.mlx.plugins.plugin_utils import _variables
 from ansible_collections.muster.mlx.plugins.plugin_utils._node_call import NodeCall
@@ -53,7 +54,10 @@ class ActionModule(NodeCall):
             secrets = _variables.of_host(host, variables, self._templar).get("mlx_secret_env") or {}
             chosen = {name: value for name, value in plan["start"].items() if value is not None}
             chosen.update({name: seen[name] for name in ("state_dir", "fence") if name in seen})
-            chosen.update(instance=plan["instance"], issued=plan["issued"], archive=plan["archive"])
+            decision = arguments.pop("decision", "start")
+            archive = plan["archive"] if decision != KEEP else ""
+            chosen.update(instance=plan["instance"], issued=plan["issued"], archive=archive)
+            chosen["expect"] = KEEP if decision == KEEP else START
             arguments = {**of_node(plan, host, "where", "what", "stopping"), **chosen, **arguments}
         return {**arguments, "secret_env": self._sealed(secrets, variables)} if started else arguments
 

@@ -36,6 +36,8 @@ RANK: dict[str, Any] = {
         "archive": {"type": "str"},
         "issued": {"type": "float"},
         "fence": {"type": "str"},
+        "decision": {"type": "str"},
+        "expect": {"type": "str", "choices": ["keep", "start"]},
         "raise_fence": {"type": "bool", "default": True},
         "ready": {"type": "str", "choices": ["ring", "log", "port", "process"]},
         "ready_pattern": {"type": "str"},

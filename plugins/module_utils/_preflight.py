@@ -90,6 +90,7 @@ def preflight(places: Places, asked: Asked, probe: Run, system: System) -> dict[
         "python_version": facts.get("python"),
         "mlx_version": facts.get("mlx"),
         "state_dir": places.root,
+        "boot": seen.boot,
         "fence": fence.token,
         "fence_age": round(seen.now - fence.written, 3) if fence.token else None,
         "records": [_record(places, one) for one in found],

@@ -14,7 +14,7 @@ from typing import Any
 
 from ansible_collections.muster.mlx.plugins.module_utils._coordination import next_addresses
 from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
-from ansible_collections.muster.mlx.plugins.module_utils._fence import read_fence
+from ansible_collections.muster.mlx.plugins.module_utils._fence import Fence, read_fence
 from ansible_collections.muster.mlx.plugins.module_utils._look import Sighting, log_path, sight, snapshot, tail
 from ansible_collections.muster.mlx.plugins.module_utils._process import System
 from ansible_collections.muster.mlx.plugins.module_utils._run import Places, Record
@@ -70,9 +70,9 @@ class Stopped(MusterError):
 
 
 def await_ready(
-    places: Places, records: Sequence[Record], proof: Proof, timeout: float, system: System
+    places: Places, records: Sequence[Record], fence: Fence, proof: Proof, timeout: float, system: System
 ) -> list[Sighting]:
-    """Wait until every rank of this node shows its proof, and return them.
+    """Wait until every rank of this node shows its proof, and return them; `fence` is the run's as the wait begins.
 
     Raises MusterError (with a `failures` fact) as soon as a rank has ended otherwise than with exit code 0, or
     when `timeout` seconds are over; Stopped when the launch is stood down meanwhile.
@@ -82,7 +82,7 @@ def await_ready(
     while True:
         seen = snapshot(system)
         sightings = [sight(places, record, seen) for record in records]
-        _raise_if_torn_down(places, records)
+        _raise_if_torn_down(places, records[0].run, fence)
         failures = [_failure(places, one) for one in sightings if not one.alive and not _done(one, proof)]
         if failures:
             raise _failed(failures, seen.now)
@@ -176,11 +176,10 @@ def _late(places: Places, missing: list[Sighting], proof: Proof, timeout: float,
     )
 
 
-def _raise_if_torn_down(places: Places, records: Sequence[Record]) -> None:
+def _raise_if_torn_down(places: Places, run: str, fence: Fence) -> None:
     # Asked before the ranks are judged: a teardown's signals look like a failure.
-    first = records[0]
-    if read_fence(places, first.run).token != first.fence:
-        raise Stopped("The launch should come up", f"a teardown of run {first.run} passed meanwhile")
+    if read_fence(places, run).token != fence.token:
+        raise Stopped("The launch should come up", f"a teardown of run {run} passed meanwhile")
 
 
 def _raise_if_aborted(places: Places, records: Sequence[Record]) -> None:

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ansible_collections.muster.mlx.plugins.module_utils._decision import KEEP, decide
+from ansible_collections.muster.mlx.plugins.module_utils._decision import KEEP, Decision, decide
 from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
-from ansible_collections.muster.mlx.plugins.module_utils._fence import passed_since, read_fence
+from ansible_collections.muster.mlx.plugins.module_utils._fence import Fence, passed_since, read_fence
 from ansible_collections.muster.mlx.plugins.module_utils._look import Sighting, settle, snapshot
 from ansible_collections.muster.mlx.plugins.module_utils._ports import check_ports
 from ansible_collections.muster.mlx.plugins.module_utils._process import System
@@ -31,7 +31,10 @@ _LAUNCH_LOCK = 20.0  # seconds; it is held while ranks are being started, not wh
 
 @dataclass(frozen=True)
 class Wish:
-    """All that `state: started` is asked for."""
+    """All that `state: started` is asked for.
+
+    `expect` is what a look at the whole group decided, `keep` or `start`, empty when nobody looked.
+    """
 
     specifications: tuple[Specification, ...]
     launch: Launch
@@ -40,6 +43,7 @@ class Wish:
     replace: bool
     policy: Policy
     keep: int
+    expect: str = ""
 
 
 def wish_of(params: Mapping[str, Any]) -> Wish:
@@ -54,6 +58,7 @@ def wish_of(params: Mapping[str, Any]) -> Wish:
         replace=params["replace"],
         policy=policy_of(params),
         keep=params["keep"],
+        expect=params["expect"] or "",
     )
 
 
@@ -72,9 +77,14 @@ def started(places: Places, wish: Wish, system: System, check: bool) -> dict[str
             [_predicted(rank) for rank in wish.specifications] if changed else [one.to_json(places) for one in living]
         )
         return dict(result, ranks=ranks)
-    records = _start_anew(places, wish, system) if changed else [one.record for one in living]
+    _check_expected(run, wish, decision)
+    fence, records = (
+        _start_anew(places, wish, living, system)
+        if changed
+        else (read_fence(places, run), [one.record for one in living])
+    )
     try:
-        sightings = await_ready(places, records, wish.proof, wish.timeout, system)
+        sightings = await_ready(places, records, fence, wish.proof, wish.timeout, system)
     except MusterError as error:
         if changed:
             error.facts["receipt"] = _take_down(places, run, wish, system).to_json()
@@ -83,7 +93,16 @@ def started(places: Places, wish: Wish, system: System, check: bool) -> dict[str
     return dict(result, ranks=[one.to_json(places) for one in sightings])
 
 
-def _start_anew(places: Places, wish: Wish, system: System) -> list[Record]:
+def _check_expected(run: str, wish: Wish, decision: Decision) -> None:
+    if wish.expect and decision.action != wish.expect:
+        raise MusterError(
+            f"Run {run} should be as the launch found it a moment ago, to {wish.expect} it",
+            f"now the thing to do would be to {decision.action} it: {decision.reason or 'all of it is up'}",
+            "Another launch or a teardown is at work; look with status.yml, then launch again",
+        )
+
+
+def _start_anew(places: Places, wish: Wish, living: Sequence[Sighting], system: System) -> tuple[Fence, list[Record]]:
     run = wish.specifications[0].run
     with lock(places, "launch-" + run, _LAUNCH_LOCK), lock(places, "ports", _LAUNCH_LOCK):
         fence = read_fence(places, run)
@@ -94,31 +113,32 @@ def _start_anew(places: Places, wish: Wish, system: System) -> list[Record]:
                 "Launch again if it is still wanted",
                 fenced=True,
             )
-        found = find(places, run, "", snapshot(system))
-        if any(one.members for one in found.ranks) and not _replaceable(found.ranks, wish):
-            raise MusterError(
-                f"Run {run} should start", "another launch of it started meanwhile", "Look with status.yml"
-            )
-        if found.anything:
-            receipt = tear_down(places, run, found, wish.policy, wish.launch.issued, wish.keep, system)
-            if receipt.verdict != CLEAN:
-                raise MusterError(
-                    f"What is left of run {run} should be gone before it starts",
-                    "; ".join(receipt.problems) or "processes stay: see the receipt",
-                    "Run teardown.yml and follow what it says",
-                    receipt=receipt.to_json(),
-                )
+        _clear(places, wish, {one.record.marker for one in living}, system)
         check_ports(places, run, wish.specifications, system)
         try:
             launch = replace(wish.launch, fence=fence.token)
-            return list(start(places, wish.specifications, launch, dict(os.environ), system))
+            return fence, start(places, wish.specifications, launch, dict(os.environ), system)
         except (MusterError, OSError):
             _take_down(places, run, wish, system)
             raise
 
 
-def _replaceable(found: Sequence[Sighting], wish: Wish) -> bool:
-    return all(one.record.issued < wish.launch.issued for one in found)
+def _clear(places: Places, wish: Wish, replaceable: set[str], system: System) -> None:
+    """Remove what earlier instances left, and stand down those living ranks that the decision knew of."""
+    run = wish.specifications[0].run
+    found = find(places, run, "", snapshot(system))
+    if any(one.members and one.record.marker not in replaceable for one in found.ranks):
+        raise MusterError(f"Run {run} should start", "another launch of it started meanwhile", "Look with status.yml")
+    if not found.anything:
+        return
+    receipt = tear_down(places, run, found, wish.policy, wish.launch.issued, wish.keep, system)
+    if receipt.verdict != CLEAN:
+        raise MusterError(
+            f"What is left of run {run} should be gone before it starts",
+            "; ".join(receipt.problems) or "processes stay: see the receipt",
+            "Run teardown.yml and follow what it says",
+            receipt=receipt.to_json(),
+        )
 
 
 def _take_down(places: Places, run: str, wish: Wish, system: System) -> Receipt:

@@ -201,7 +201,8 @@ def prune(places: Places, run: str, keep: int) -> list[str]:
     ]
     gone = [places.instance(run, instance) for instance in finished[: max(0, len(finished) - keep)]]
     for folder in gone:
-        shutil.rmtree(folder)
+        # What cannot be removed now is tried again at the next teardown; it must not cost this one its receipt.
+        shutil.rmtree(folder, ignore_errors=True)
     return gone
 
 

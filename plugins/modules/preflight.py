@@ -71,6 +71,11 @@ state_dir:
   returned: always
   type: str
   sample: /Users/me/.muster
+boot:
+  description: Id of the node's boot session.
+  returned: always
+  type: str
+  sample: 1B2C3D4E-0000-4000-8000-0123456789AB
 fence:
   description: Token of the run's fence, empty when no teardown ever passed here.
   returned: always

@@ -75,6 +75,15 @@ options:
       - For O(state=started), token of the run's fence as the launch saw it. When a teardown passed since, nothing is
         started.
     type: str
+  expect:
+    description:
+      - For O(state=started), what a look at the whole group decided. When this node is no longer so, the module fails.
+    type: str
+    choices: [keep, start]
+  decision:
+    description:
+      - RV(muster.mlx.decide#module:action), from which O(expect) follows.
+    type: str
   raise_fence:
     description:
       - For the other states, whether launches of the run that were issued before are kept from starting on this node.

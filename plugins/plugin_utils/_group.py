@@ -75,6 +75,20 @@ def check_versions(seen: Mapping[str, Mapping[str, Any]]) -> None:
         )
 
 
+def check_nodes(seen: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raise MusterError when two hosts of the inventory are one machine with one state directory, so share records."""
+    known: dict[tuple[str, str], str] = {}
+    for host, view in seen.items():
+        place = (view["boot"], view["state_dir"])
+        if place in known:
+            raise MusterError(
+                "Each host of the inventory has a state directory of its own",
+                f"{known[place]} and {host} are the same machine and both use {view['state_dir']}",
+                "Use one host with mlx_slots, or set mlx_state_dir for each",
+            )
+        known[place] = host
+
+
 def check_fences(seen: Mapping[str, Mapping[str, Any]], run: str, elapsed: float) -> None:
     """Raise MusterError when a teardown passed on a node within the `elapsed` seconds since this launch was issued.
 
