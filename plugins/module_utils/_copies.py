@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
+import stat
 from collections.abc import Mapping
 from typing import IO
 
@@ -27,14 +29,29 @@ def altered(work: str, manifest: Mapping[str, str]) -> dict[str, str]:
     found = {}
     for name, wanted in manifest.items():
         try:
-            with open(os.path.join(work, name), "rb") as file:
-                if sha256(file) != wanted:
+            with _open_copy(work, name) as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode) or sha256(file) != wanted:
                     found[name] = "changed"
         except FileNotFoundError:
             found[name] = "missing"
-        except OSError:
-            found[name] = "unreadable"
+        except OSError as error:
+            found[name] = "changed" if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EISDIR) else "unreadable"
     return found
+
+
+def _open_copy(work: str, name: str) -> IO[bytes]:
+    """Open a copy without following a link on the way, and without waiting for the other end of a pipe."""
+    folder = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        *parents, last = name.split("/")
+        for part in parents:
+            below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+            os.close(folder)
+            folder = below
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        return os.fdopen(os.open(last, flags, dir_fd=folder), "rb")
+    finally:
+        os.close(folder)
 
 
 def remove_copies(work: str, manifest: Mapping[str, str]) -> list[str]:

@@ -53,8 +53,10 @@ def decide(
     instances = {one.record.instance for one in living}
     present = {one.record.rank for one in living if one.alive}
     missing = [rank.rank for rank in wanted if rank.rank not in present]
-    if missing or len(instances) > 1:
+    if missing:
         return Decision(
             REPLACE, "rank {} is not running, and a group cannot be rejoined".format(", ".join(map(str, missing)))
         )
+    if len(instances) > 1:
+        return Decision(REPLACE, f"ranks of {len(instances)} instances are alive")
     return Decision(KEEP)

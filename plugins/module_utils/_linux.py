@@ -5,18 +5,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
 import struct
+import time
 from collections.abc import Iterable, Iterator, Mapping
 
 from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
 from ansible_collections.muster.mlx.plugins.module_utils._posix import PosixSystem
-from ansible_collections.muster.mlx.plugins.module_utils._process import MARKER, Listener, Process
+from ansible_collections.muster.mlx.plugins.module_utils._process import (
+    MARKER,
+    RANK_NAMES,
+    Listener,
+    Process,
+)
 
 _ESTABLISHED, _LISTEN = "01", "0A"  # include/net/tcp_states.h
+_NAMES = {name.encode() for name in RANK_NAMES}
+_SOCKET = re.compile(r"socket:\[(\d+)\]")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class LinuxSystem(PosixSystem):
@@ -42,8 +52,11 @@ class LinuxSystem(PosixSystem):
 
     def markers(self, table: Mapping[int, Process]) -> dict[int, str]:
         """Read `/proc/<pid>/environ` of this user's processes."""
-        wanted = MARKER.encode() + b"="
-        found: dict[int, str] = {}
+        return {pid: names[MARKER] for pid, names in self.environments(table).items() if MARKER in names}
+
+    def environments(self, table: Mapping[int, Process]) -> dict[int, dict[str, str]]:
+        """Read `/proc/<pid>/environ` of this user's processes; it is empty for a moment while a process executes."""
+        found = {}
         for process in table.values():
             if process.uid != os.geteuid() or not process.alive:
                 continue
@@ -51,15 +64,36 @@ class LinuxSystem(PosixSystem):
                 environ = _read(f"/proc/{process.pid}/environ")
             except OSError:
                 continue
-            for entry in environ.split(b"\0"):
-                if entry.startswith(wanted):
-                    found[process.pid] = entry[len(wanted) :].decode("utf-8", "replace")
+            if environ:
+                found[process.pid] = parse_environ(environ)
+        return found
+
+    def arguments(self, pids: Iterable[int]) -> dict[int, list[str]]:
+        """Read `/proc/<pid>/cmdline`."""
+        return {pid: _words(pid) for pid in pids}
+
+    def age(self, process: Process) -> float | None:
+        """Compare the start ticks with the clock that they count, which nobody can set."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - int(process.start) / _TICKS
+
+    def open_files(self, paths: Iterable[str]) -> dict[str, list[int]]:
+        """Read where the links in `/proc/<pid>/fd` lead, of the processes that let this user do it."""
+        wanted = set(paths)
+        found: dict[str, list[int]] = {}
+        for pid in [int(name) for name in os.listdir("/proc") if name.isdigit()] if wanted else []:
+            for path in wanted.intersection(_descriptors(pid)):
+                found.setdefault(path, []).append(pid)
         return found
 
     def connections(self, pids: Iterable[int]) -> dict[int, list[str]]:
         """Join `/proc/net/tcp*` with the sockets that the processes hold."""
         remotes = {inode: remote for state, dummy, remote, inode in _tcp_rows() if state == _ESTABLISHED}
         return {pid: [remotes[inode] for inode in _socket_inodes(pid) if inode in remotes] for pid in pids}
+
+    def endpoints(self, pids: Iterable[int]) -> dict[int, list[str]]:
+        """Join them the same way."""
+        locals_ = {inode: local for state, local, dummy, inode in _tcp_rows() if state == _ESTABLISHED}
+        return {pid: [locals_[inode] for inode in _socket_inodes(pid) if inode in locals_] for pid in pids}
 
     def listeners(self) -> list[Listener]:
         """Join the listening rows of `/proc/net/tcp*` with the processes that can be read."""
@@ -95,6 +129,16 @@ def parse_stat(stat: bytes, uid: int) -> Process:
     )
 
 
+def parse_environ(environ: bytes) -> dict[str, str]:
+    """Return those of RANK_NAMES that are in the text of `/proc/<pid>/environ`."""
+    found: dict[str, str] = {}
+    for entry in environ.split(b"\0"):
+        name, equals, value = entry.partition(b"=")
+        if equals and name in _NAMES:
+            found.setdefault(name.decode(), value.decode("utf-8", "replace"))
+    return found
+
+
 def parse_tcp(text: str) -> Iterator[tuple[str, str, str, str]]:
     """Yield (state, local, remote, inode) of `/proc/net/tcp` or `tcp6`; addresses as `ip:port`."""
     for line in text.splitlines()[1:]:
@@ -123,15 +167,29 @@ def _tcp_rows() -> Iterator[tuple[str, str, str, str]]:
         yield from parse_tcp(text)
 
 
+def _words(pid: int) -> list[str]:
+    try:
+        line = _read(f"/proc/{pid}/cmdline")
+    except OSError:
+        return []
+    return line.decode("utf-8", "replace").rstrip("\0").split("\0") if line else []
+
+
 def _socket_inodes(pid: int) -> list[str]:
+    return [match.group(1) for match in map(_SOCKET.match, _descriptors(pid)) if match]
+
+
+def _descriptors(pid: int) -> list[str]:
+    """Return what the descriptors of a process lead to; one that closes meanwhile hides no other."""
+    folder = f"/proc/{pid}/fd"
     found = []
     try:
-        for fd in os.listdir(f"/proc/{pid}/fd"):
-            match = re.match(r"socket:\[(\d+)\]", os.readlink(f"/proc/{pid}/fd/{fd}"))
-            if match:
-                found.append(match.group(1))
+        names = os.listdir(folder)
     except OSError:
-        return found
+        return []
+    for name in names:
+        with contextlib.suppress(OSError):
+            found.append(os.readlink(os.path.join(folder, name)))
     return found
 
 

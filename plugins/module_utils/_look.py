@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.muster.mlx.plugins.module_utils._process import Process, System, is_same, members, signal_name
-from ansible_collections.muster.mlx.plugins.module_utils._run import MANIFEST, Damaged, Exit, Places, Record
-from ansible_collections.muster.mlx.plugins.module_utils._state_dir import instances, read_exit, read_json, records
+from ansible_collections.muster.mlx.plugins.module_utils._run import Damaged, Exit, Places, Record
+from ansible_collections.muster.mlx.plugins.module_utils._state_dir import instances, read_exit, read_manifest, records
 
 TAIL_LINES = 20
 _SETTLE = 1.0  # seconds; a supervisor needs milliseconds
@@ -79,11 +79,11 @@ def snapshot(system: System) -> Snapshot:
     return Snapshot(system.boot(), system.now(), table, system.markers(table))
 
 
-def sight(places: Places, record: Record, seen: Snapshot) -> Sighting:
-    """Judge one record by one reading of the node."""
+def sight(places: Places, record: Record, seen: Snapshot, known: Mapping[int, str] | None = None) -> Sighting:
+    """Judge one record by one reading of the node; `known` are processes that an earlier one proved to belong."""
     identity = record.identity
     alive = identity is not None and is_same(identity, seen.table.get(identity.pid), seen.boot)
-    belonging = members(identity, record.marker, seen.table, seen.markers, seen.boot)
+    belonging = members(identity, record.marker, seen.table, seen.markers, seen.boot, known)
     return Sighting(record, None if alive else read_exit(places, record), alive, tuple(belonging), seen.now, seen.boot)
 
 
@@ -100,12 +100,13 @@ def settle(places: Places, run: str, system: System) -> tuple[list[Sighting], li
     while True:
         seen = snapshot(system)
         found, damaged = look(places, run, seen)
-        if not any(_ending(one, seen) for one in found) or system.monotonic() > deadline:
+        if not any(is_ending(one, seen) for one in found) or system.monotonic() > deadline:
             return found, damaged
         system.sleep(0.02)
 
 
-def _ending(one: Sighting, seen: Snapshot) -> bool:
+def is_ending(one: Sighting, seen: Snapshot) -> bool:
+    """Tell whether a rank is gone and its supervisor, still there, has not written down how."""
     supervisor = one.record.supervisor
     if one.alive or one.exit is not None or supervisor is None:
         return False
@@ -115,7 +116,9 @@ def _ending(one: Sighting, seen: Snapshot) -> bool:
 def strays(places: Places, run: str, seen: Snapshot) -> list[Process]:
     """Return the processes that carry the run's marker though no believable record names their rank."""
     known = {record.marker for record in records(places, run) if isinstance(record, Record)}
-    own = {pid: marker for pid, marker in seen.markers.items() if marker.startswith(run + "/")}
+    # A run of the same name in another state directory is somebody else's, and its instances have no folder here.
+    here = tuple(f"{run}/{instance}/" for instance in instances(places, run))
+    own = {pid: marker for pid, marker in seen.markers.items() if marker.startswith(here)}
     return [seen.table[pid] for pid, marker in sorted(own.items()) if marker not in known and seen.table[pid].alive]
 
 
@@ -126,10 +129,7 @@ def kept_work(places: Places, run: str) -> list[str]:
 
 
 def _written(folder: str) -> bool:
-    try:
-        copies = read_json(os.path.join(folder, MANIFEST))
-    except (FileNotFoundError, ValueError):
-        copies = {}
+    copies = read_manifest(folder)
     work = os.path.join(folder, "work")
     return any(
         os.path.relpath(os.path.join(parent, name), work) not in copies

@@ -20,6 +20,7 @@ from ansible_collections.muster.mlx.plugins.module_utils._fence import read_fenc
 from ansible_collections.muster.mlx.plugins.module_utils._look import Sighting, settle, snapshot
 from ansible_collections.muster.mlx.plugins.module_utils._ports import ports_taken
 from ansible_collections.muster.mlx.plugins.module_utils._process import System
+from ansible_collections.muster.mlx.plugins.module_utils._quarantine import read_quarantine
 from ansible_collections.muster.mlx.plugins.module_utils._run import Places
 from ansible_collections.muster.mlx.plugins.module_utils._specification import Specification, from_options
 from ansible_collections.muster.mlx.plugins.module_utils._state_dir import open_state
@@ -71,11 +72,10 @@ def preflight(places: Places, asked: Asked, probe: Run, system: System) -> dict[
     seen = snapshot(system)
     found, damaged = settle(places, first.run, system)
     fence = read_fence(places, first.run)
-    problems = (
-        refused_names({**first.environment, **first.secrets})
-        + check_state_dir(places, asked.size_of_files)
-        + check_cwd(first)
-    )
+    note = read_quarantine(places, seen.boot)
+    problems = [note.describe()] if note else []
+    problems += refused_names({**first.environment, **first.secrets})
+    problems += check_state_dir(places, asked.size_of_files) + check_cwd(first)
     facts: dict[str, Any] = {}
     if asked.uses_python:
         facts, words = check_python(asked, probe)

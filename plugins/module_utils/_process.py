@@ -17,6 +17,9 @@ from typing import Protocol
 MARKER = "MUSTER_RANK"
 """Environment variable of every rank: `<run>/<instance>/<rank>`. Children inherit it, whatever session they move to."""
 
+RANK_NAMES = ("MLX_RANK", "MLX_HOSTFILE", "MLX_IBV_DEVICES", "SSH_CONNECTION", MARKER)
+"""The only environment names whose values Muster reads of a process: others may hold what nobody should see."""
+
 
 @dataclass(frozen=True)
 class Identity:
@@ -81,8 +84,26 @@ class System(Protocol):
     def markers(self, table: Mapping[int, Process]) -> dict[int, str]:
         """Return the value of MARKER for every process of this user that carries it and can be read."""
 
+    def environments(self, table: Mapping[int, Process]) -> dict[int, dict[str, str]]:
+        """Return those of RANK_NAMES that each process of this user was started with.
+
+        A process whose environment cannot be read is missing, so that it is not mistaken for one that has none of them.
+        """
+
+    def arguments(self, pids: Iterable[int]) -> dict[int, list[str]]:
+        """Return, per pid, the words of its command line, empty when it is gone or cannot be read."""
+
+    def age(self, process: Process) -> float | None:
+        """Return the seconds since a process was started, None when that cannot be told."""
+
+    def open_files(self, paths: Iterable[str]) -> dict[str, list[int]]:
+        """Return, for each of these absolute real paths that is open, the visible processes that have it open."""
+
     def connections(self, pids: Iterable[int]) -> dict[int, list[str]]:
         """Return, per pid, the remote `ip:port` of its established TCP connections."""
+
+    def endpoints(self, pids: Iterable[int]) -> dict[int, list[str]]:
+        """Return, per pid, the `ip:port` of this node's end of its established TCP connections."""
 
     def listeners(self) -> list[Listener]:
         """Return the listening TCP sockets of this node."""
@@ -118,13 +139,19 @@ def is_same(identity: Identity, process: Process | None, boot: str) -> bool:
 
 
 def members(
-    identity: Identity | None, marker: str, table: Mapping[int, Process], markers: Mapping[int, str], boot: str
+    identity: Identity | None,
+    marker: str,
+    table: Mapping[int, Process],
+    markers: Mapping[int, str],
+    boot: str,
+    known: Mapping[int, str] | None = None,
 ) -> list[Process]:
     """Return every live process that belongs to one rank, its own process first.
 
     A process belongs when it is the recorded one, a descendant of one that belongs, in the process
     group that the recorded one leads, or carries the rank's marker. The group alone proves nothing
-    once its leader is gone: the number may have been given to a stranger, so then only the marker counts.
+    once its leader is gone: the number may have been given to a stranger, so then only the marker counts,
+    and `known`: pid → start of processes that an earlier look in this boot session proved to belong.
     """
     leader = table.get(identity.pid) if identity else None
     found: dict[int, Process] = {}
@@ -132,6 +159,9 @@ def members(
         found[leader.pid] = leader
         found.update((p.pid, p) for p in table.values() if p.pgid == leader.pid and p.alive)
     found.update((pid, table[pid]) for pid, value in markers.items() if value == marker and table[pid].alive)
+    for pid, start in (known or {}).items():
+        if pid in table and table[pid].start == start and table[pid].alive:
+            found[pid] = table[pid]
     growing = True
     while growing:
         children = {p.pid: p for p in table.values() if p.ppid in found and p.pid not in found and p.alive}

@@ -15,7 +15,14 @@ from typing import Any
 from ansible_collections.muster.mlx.plugins.module_utils._coordination import next_addresses
 from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
 from ansible_collections.muster.mlx.plugins.module_utils._fence import Fence, read_fence
-from ansible_collections.muster.mlx.plugins.module_utils._look import Sighting, log_path, sight, snapshot, tail
+from ansible_collections.muster.mlx.plugins.module_utils._look import (
+    Sighting,
+    is_ending,
+    log_path,
+    sight,
+    snapshot,
+    tail,
+)
 from ansible_collections.muster.mlx.plugins.module_utils._process import System
 from ansible_collections.muster.mlx.plugins.module_utils._run import Places, Record
 
@@ -83,11 +90,15 @@ def await_ready(
         seen = snapshot(system)
         sightings = [sight(places, record, seen) for record in records]
         _raise_if_torn_down(places, records[0].run, fence)
-        failures = [_failure(places, one) for one in sightings if not one.alive and not _done(one, proof)]
+        # A rank whose supervisor is still writing down how it ended is judged at the next look.
+        over = [one for one in sightings if not one.alive and not is_ending(one, seen)]
+        failures = [_failure(places, one) for one in over if not _done(one, proof)]
         if failures:
             raise _failed(failures, seen.now)
         _raise_if_aborted(places, records)
-        missing = [one for one in sightings if one.alive and not shows(places, one, proof, system)]
+        missing = [
+            one for one in sightings if one not in over and not (one.alive and shows(places, one, proof, system))
+        ]
         if not missing:
             return sightings
         if system.monotonic() > deadline:

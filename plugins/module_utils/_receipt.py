@@ -45,7 +45,8 @@ class RankReceipt:
 class Receipt:
     """What was proved on a node: `problems` says what keeps it from being clean.
 
-    Wired memory in bytes, None where there is no such figure (Linux).
+    Wired memory in bytes, None where there is no such figure (Linux). `quarantine` is why the node needs a reboot,
+    empty when it needs none.
     """
 
     run: str
@@ -59,6 +60,7 @@ class Receipt:
     files_left: tuple[str, ...]
     wired_before: int | None
     wired_after: int | None
+    quarantine: str = ""
 
     @property
     def verdict(self) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -145,8 +145,11 @@ class Record:
         if not isinstance(data, dict) or data.get("schema") != SCHEMA:
             raise ValueError(f"it is not a record of schema {SCHEMA}")
         for name, kinds in _FIELDS.items():
-            if not isinstance(data.get(name), kinds) or isinstance(data.get(name), bool):
+            if name not in data or not isinstance(data[name], kinds) or isinstance(data[name], bool):
                 raise ValueError(f"its field {name!r} is {data.get(name)!r}")
+        for name, fits in _CONTENTS.items():
+            if not fits(data[name]):
+                raise ValueError(f"its field {name!r} holds {data[name]!r}")
         if not RUN_NAME.match(data["run"]) or not INSTANCE_NAME.match(data["instance"]):
             raise ValueError("it names run {!r}, instance {!r}".format(data["run"], data["instance"]))
         if data["pid"] is not None and (data["pid"] < 2 or data["pgid"] != data["pid"] or not data["start"]):
@@ -156,6 +159,27 @@ class Record:
 
 
 _OPTIONAL_INT = (int, type(None))
+_ADDRESS = re.compile(r"[^:\s]+:\d+\Z")
+
+
+def _are_words(value: Any) -> bool:
+    return all(isinstance(word, str) for word in (value.values() if isinstance(value, dict) else value))
+
+
+def _are_addresses(rows: Any) -> bool:
+    return all(
+        isinstance(row, list) and row and _are_words(row) and all(_ADDRESS.match(word) for word in row) for row in rows
+    )
+
+
+_CONTENTS: dict[str, Callable[[Any], bool]] = {
+    "argv": lambda value: bool(value) and _are_words(value),
+    "hosts": lambda value: bool(value) and _are_addresses(value),
+    "environment": _are_words,
+    "secrets": _are_words,
+    "files": _are_words,
+    "key": lambda value: re.match(r"[0-9a-f]{32}\Z", value) is not None,
+}
 _FIELDS: dict[str, Any] = {
     "run": str,
     "instance": str,

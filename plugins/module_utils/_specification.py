@@ -45,6 +45,8 @@ class Specification:
 def from_options(params: Mapping[str, Any], python: str) -> list[Specification]:
     """Return what each rank of this node shall be; `python` is the node's own interpreter."""
     check_run_name(params["run"])
+    if not params["program"] and not params["command"]:
+        raise MusterError("What to run is given by program or command", "both are empty")
     if not params["ranks"]:
         raise MusterError("The ranks of this node are given by ranks and hosts, or by plan", "neither came to the node")
     hosts = tuple(tuple(str(address) for address in row) for row in params["hosts"] or [])

@@ -8,10 +8,11 @@ from __future__ import annotations
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, Callable, Generic, TypeVar
 
 from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
-from ansible_collections.muster.mlx.plugins.module_utils._look import Sighting, sight, snapshot
+from ansible_collections.muster.mlx.plugins.module_utils._look import Sighting, Snapshot, sight, snapshot
 from ansible_collections.muster.mlx.plugins.module_utils._process import (
     Identity,
     Process,
@@ -60,11 +61,18 @@ def policy_of(params: Mapping[str, Any]) -> Policy:
     return Policy(tuple(numbers), params["grace"], params["grace_max"], params["escalate"])
 
 
-@dataclass
-class Progress:
-    """A rank that is being stood down."""
+Whom = TypeVar("Whom")
 
-    record: Record
+
+@dataclass
+class Standing(Generic[Whom]):
+    """What is being stood down: a rank, by its `record` (for others than Muster's own ranks, by what a look found).
+
+    `known` is every process that a look proved to belong, pid → start: it still belongs when its leader is gone.
+    `refused` says which signals the system would not deliver.
+    """
+
+    record: Whom
     was: str
     began: float
     members: tuple[Process, ...] = ()
@@ -75,6 +83,24 @@ class Progress:
     fell: float = float("-inf")
     ended: float | None = None
     over: bool = False
+    known: dict[int, str] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+
+
+Progress = Standing[Record]
+"""A rank that is being stood down."""
+
+
+@dataclass(frozen=True)
+class Party:
+    """The living processes that belong together, as one look proved; `group` is the process group that is theirs alone,
+    None where there is none."""
+
+    members: tuple[Process, ...]
+    group: int | None
+
+
+Find = Callable[["Standing[Whom]", Snapshot], Party]
 
 
 def stand_down(places: Places, found: Sequence[Sighting], policy: Policy, system: System) -> list[Progress]:
@@ -82,38 +108,49 @@ def stand_down(places: Places, found: Sequence[Sighting], policy: Policy, system
 
     Signals go only to processes that the last look, made just before, proved to belong to the rank.
     """
+
+    def find(one: Progress, seen: Snapshot) -> Party:
+        now = sight(places, one.record, seen, one.known)
+        return Party(now.members, now.record.pid if now.alive else None)
+
     began = system.monotonic()
     progress = [Progress(one.record, one.state, began) for one in found]
-    pause = 0.01
-    while True:
-        seen = snapshot(system)
-        for one in progress:
-            if not one.over:
-                _advance(one, sight(places, one.record, seen), policy, system, began)
-        if all(one.over for one in progress):
-            break
-        system.sleep(pause)
-        pause = min(0.2, pause * 1.4)
+    end(progress, find, policy, system)
     for one in progress:
         if not one.members:
             _await_supervisor(one.record, system)
     return progress
 
 
-def next_move(one: Progress, policy: Policy, now: float) -> str:
+def end(progress: Sequence[Standing[Whom]], find: Find[Whom], policy: Policy, system: System) -> None:
+    """Stop all these at the same time; `find` tells, from one reading of the node, who belongs to each."""
+    pause = 0.01
+    while True:
+        seen = snapshot(system)
+        for one in progress:
+            if not one.over:
+                _advance(one, find(one, seen), policy, system)
+        if all(one.over for one in progress):
+            return
+        system.sleep(pause)
+        pause = min(0.2, pause * 1.4)
+
+
+def next_move(one: Standing[Any], policy: Policy, now: float) -> str:
     """Decide for a rank that still has members: `wait`, `signal` (the next step) or `leave`. Pure."""
     if one.step < 0:
-        return "signal"
+        return "signal" if policy.steps else "leave"
     falling = now - one.fell < min(policy.grace, _RELEASING)
     if now - one.stepped < policy.patience(one.step, falling):
         return "wait"
     return "signal" if one.step + 1 < len(policy.steps) else "leave"
 
 
-def _advance(one: Progress, seen: Sighting, policy: Policy, system: System, began: float) -> None:
+def _advance(one: Standing[Any], party: Party, policy: Policy, system: System) -> None:
     now = system.monotonic()
-    one.members = seen.members
-    if not seen.members:
+    one.members = party.members
+    one.known.update((process.pid, process.start) for process in party.members)
+    if not party.members:
         one.over, one.ended = True, now
         return
     _watch_memory(one, now)
@@ -124,11 +161,11 @@ def _advance(one: Progress, seen: Sighting, policy: Policy, system: System, bega
         one.step += 1
         one.stepped = now
         number = policy.steps[one.step]
-        one.sent.append((signal_name(number), round(now - began, 3)))
-        _deliver(one.record, seen, number, system)
+        one.sent.append((signal_name(number), round(now - one.began, 3)))
+        one.refused += _deliver(party, number, system)
 
 
-def _watch_memory(one: Progress, now: float) -> None:
+def _watch_memory(one: Standing[Any], now: float) -> None:
     size = sum(process.rss for process in one.members)
     if one.lowest and size <= one.lowest - _NOISE:
         one.fell = now
@@ -136,26 +173,28 @@ def _watch_memory(one: Progress, now: float) -> None:
     one.lowest = one.lowest or size
 
 
-def _deliver(record: Record, seen: Sighting, number: int, system: System) -> None:
-    group = record.pid if seen.alive and record.pid else None
-    if group and _still(seen.members[0], system):
-        _signal_group(group, seen.members, number, system)
-    for process in seen.members:
+def _deliver(party: Party, number: int, system: System) -> list[str]:
+    """Signal the group and everybody outside of it; return, in words, what the system refused, which stops nothing."""
+    group, refused = party.group, []
+    if group and _still(party.members[0], system):
+        refused += _send(party.members, partial(system.killpg, group, number), system)
+    for process in party.members:
         outside = group is None or process.pgid != group
         if outside and _still(process, system):
-            system.kill(process.pid, number)
+            refused += _send([process], partial(system.kill, process.pid, number), system)
         # A stopped process keeps every signal but SIGKILL pending until it continues.
         if process.state == "T" and number != signal.SIGKILL and _still(process, system):
-            system.kill(process.pid, signal.SIGCONT)
+            refused += _send([process], partial(system.kill, process.pid, signal.SIGCONT), system)
+    return refused
 
 
-def _signal_group(group: int, members: Sequence[Process], number: int, system: System) -> None:
+def _send(targets: Sequence[Process], send: Callable[[], bool], system: System) -> list[str]:
     try:
-        system.killpg(group, number)
-    except MusterError:
+        send()
+    except MusterError as error:
         # macOS refuses a signal to a group of which only zombies are left (XNU, kern_sig.c, killpg1).
-        if any(_still(process, system) for process in members):
-            raise
+        return [str(error)] if any(_still(process, system) for process in targets) else []
+    return []
 
 
 def _still(process: Process, system: System) -> bool:

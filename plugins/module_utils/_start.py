@@ -68,7 +68,16 @@ def start(
     children = [
         _spawn(places, supervisor, specification, record, login) for specification, record in zip(wanted, intended)
     ]
-    return [_await_birth(places, record, child, system) for record, child in zip(intended, children)]
+    try:
+        return [_await_birth(places, record, child, system) for record, child in zip(intended, children)]
+    except MusterError:
+        # A supervisor that is late must not start its rank after this launch was given up. Those that have recorded
+        # their rank's birth are left to the teardown that follows.
+        for record, child in zip(intended, children):
+            if _born(places, record) is None:
+                child.kill()
+                child.wait()
+        raise
 
 
 def prepare(places: Places, wanted: Specification, launch: Launch, work: str, system: System) -> Record:
@@ -148,11 +157,11 @@ def _await_birth(places: Places, intended: Record, child: subprocess.Popen[bytes
     pause = 0.005
     while True:
         over = child.poll() is not None or system.monotonic() > deadline
-        record = read_record(places, intended.run, intended.instance, intended.rank)
+        record = _born(places, intended)
         end = read_exit(places, intended)
         if end is not None and end.unborn:
             raise MusterError(f"Rank {intended.rank} should run its program", end.unborn, rank=intended.rank)
-        if isinstance(record, Record) and record.pid:
+        if record is not None:
             return record
         if over:
             path = _supervisor_log(places, intended)
@@ -164,6 +173,11 @@ def _await_birth(places: Places, intended: Record, child: subprocess.Popen[bytes
             )
         system.sleep(pause)
         pause = min(0.1, pause * 1.5)
+
+
+def _born(places: Places, intended: Record) -> Record | None:
+    record = read_record(places, intended.run, intended.instance, intended.rank)
+    return record if isinstance(record, Record) and record.pid else None
 
 
 def _supervisor_source() -> bytes:

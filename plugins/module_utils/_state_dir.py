@@ -19,6 +19,7 @@ from typing import Any
 from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
 from ansible_collections.muster.mlx.plugins.module_utils._run import (
     INSTANCE_NAME,
+    MANIFEST,
     RUN_NAME,
     Damaged,
     Exit,
@@ -26,6 +27,7 @@ from ansible_collections.muster.mlx.plugins.module_utils._run import (
     Record,
 )
 
+_OWN = frozenset({"runs", "fences", "locks", "quarantine.json"})
 _LARGEST = 4 * 1024 * 1024  # a record of 64 ranks is some 10 KiB; more is not ours
 
 
@@ -39,8 +41,22 @@ def open_state(path: str) -> Places:
         raise MusterError("mlx_state_dir is an absolute path, or one below ~", f"{path!r}")
     root = os.path.normpath(root)
     if os.path.lexists(root):
+        _check_own(root)
         check_private(root)
     return Places(root)
+
+
+def _check_own(root: str) -> None:
+    """Refuse a directory that is used for something else: narrowing it would lock others out of `/tmp` or a home."""
+    if os.path.islink(root) or not os.path.isdir(root) or not os.lstat(root).st_mode & 0o077:
+        return
+    others = sorted({*os.listdir(root)} - _OWN)
+    if others:
+        raise MusterError(
+            f"The state directory {root} is Muster's alone, mode 0700",
+            f"others can read it and it holds {', '.join(others[:3])}",
+            "Set mlx_state_dir to a directory of its own",
+        )
 
 
 def check_private(path: str) -> None:
@@ -101,7 +117,9 @@ def write_whole(path: str, content: bytes) -> None:
 
 def write_json(path: str, data: Any) -> None:
     """Write plain data, see write_whole."""
-    write_whole(path, (json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode())
+    write_whole(
+        path, (json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode("utf-8", "surrogateescape")
+    )
 
 
 def create(path: str, content: bytes = b"") -> None:
@@ -123,7 +141,7 @@ def read_json(path: str) -> Any:
         raise
     except OSError as error:
         raise ValueError("it is a symlink" if error.errno == errno.ELOOP else str(error.strerror)) from error
-    with os.fdopen(fd, "rb") as file:
+    try:
         info = os.fstat(fd)
         if not stat.S_ISREG(info.st_mode):
             raise ValueError("it is no regular file")
@@ -131,7 +149,23 @@ def read_json(path: str) -> Any:
             raise ValueError(f"it belongs to user id {info.st_uid}")
         if info.st_size > _LARGEST:
             raise ValueError(f"it has {info.st_size} bytes")
-        return json.loads(file.read().decode("utf-8"))
+        with os.fdopen(os.dup(fd), "rb") as file:
+            return json.loads(file.read().decode("utf-8", "surrogateescape"))
+    except RecursionError as error:
+        raise ValueError("it is nested without end") from error
+    finally:
+        os.close(fd)
+
+
+def read_manifest(folder: str) -> dict[str, str]:
+    """Return which files below an instance's `work/` are Muster's copies; none when the list is lacking or damaged."""
+    try:
+        data = read_json(os.path.join(folder, MANIFEST))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return {}
+    if not isinstance(data, dict) or not all(isinstance(value, str) for value in data.values()):
+        return {}
+    return data
 
 
 def read_record(places: Places, run: str, instance: str, rank: int) -> Record | Damaged | None:

@@ -85,9 +85,11 @@ def become_rank(job: dict[str, Any], gate: int, report: int) -> None:
             environment = {name.encode(*UTF8): value.encode(*UTF8) for name, value in job["environment"].items()}
             argv = [word.encode(*UTF8) for word in job["record"]["argv"]]
             os.execvpe(argv[0], argv, environment)
-    except OSError as error:
-        words = "cannot run {} in {}: {}".format(job["record"]["argv"][0], job["record"]["cwd"], error.strerror)
-        os.write(report, words.encode())
+    except (OSError, ValueError) as error:  # ValueError: a word that no program can be given, with a NUL for example
+        words = "cannot run {} in {}: {}".format(
+            job["record"]["argv"][0], job["record"]["cwd"], getattr(error, "strerror", None) or error
+        )
+        os.write(report, words.encode("utf-8", "replace"))
     finally:
         os._exit(code)
 

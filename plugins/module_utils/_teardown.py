@@ -23,6 +23,12 @@ from ansible_collections.muster.mlx.plugins.module_utils._look import (
     strays,
 )
 from ansible_collections.muster.mlx.plugins.module_utils._process import Listener, Process, System
+from ansible_collections.muster.mlx.plugins.module_utils._quarantine import (
+    Quarantine,
+    lift_quarantine,
+    put_in_quarantine,
+    read_quarantine,
+)
 from ansible_collections.muster.mlx.plugins.module_utils._receipt import RankReceipt, Receipt
 from ansible_collections.muster.mlx.plugins.module_utils._run import MANIFEST, STAGING, Damaged, Places
 from ansible_collections.muster.mlx.plugins.module_utils._stand_down import Policy, Progress, stand_down
@@ -30,7 +36,7 @@ from ansible_collections.muster.mlx.plugins.module_utils._state_dir import (
     instances,
     prune,
     ranks,
-    read_json,
+    read_manifest,
     write_json,
 )
 
@@ -93,6 +99,7 @@ def tear_down(
     seen = snapshot(system)
     listeners = system.listeners() if any(one.was == "running" for one in progress) else []
     rank_receipts = tuple(_rank_receipt(places, one, seen, listeners) for one in progress)
+    note = _quarantine(places, run, progress, seen)
     problems = [_damage(one) for one in found.damaged] + [_stray(one) for one in strays(places, run, seen)]
     removed: list[str] = []
     if keep is not None:
@@ -111,12 +118,27 @@ def tear_down(
         files_left=tuple(kept_work(places, run)) + tuple(one.log for one in rank_receipts),
         wired_before=wired,
         wired_after=system.wired(),
+        quarantine=note.reason if note else "",
     )
     for instance in sorted({one.record.instance for one in progress}):
         write_json(os.path.join(places.instance(run, instance), "receipt.json"), receipt.to_json())
     if keep is not None:
         prune(places, run, keep)
     return receipt
+
+
+def _quarantine(places: Places, run: str, progress: Sequence[Progress], seen: Snapshot) -> Quarantine | None:
+    """Put the node into quarantine for what even SIGKILL did not end, or lift one whose reason is gone."""
+    stuck = [process for one in progress for process in _stuck(one)]
+    if stuck:
+        return put_in_quarantine(places, seen.boot, seen.now, run, stuck)
+    lift_quarantine(places, seen.boot, seen.table)
+    return read_quarantine(places, seen.boot)
+
+
+def _stuck(one: Progress) -> list[Process]:
+    # Whatever letter it shows (D, U, or E on macOS): a process that outlives SIGKILL is held by the kernel.
+    return list(one.members) if any(name == "SIGKILL" for name, dummy in one.sent) else []
 
 
 def _rank_receipt(places: Places, one: Progress, seen: Snapshot, listeners: Sequence[Listener]) -> RankReceipt:
@@ -134,7 +156,7 @@ def _rank_receipt(places: Places, one: Progress, seen: Snapshot, listeners: Sequ
         signals=tuple(one.sent),
         seconds=round(one.ended - one.began - first, 3) if one.sent and one.ended is not None else None,
         left=tuple(f"{process.pid} {process.command} ({process.state})" for process in one.members),
-        stuck=tuple(process.pid for process in one.members if process.uninterruptible),
+        stuck=tuple(process.pid for process in _stuck(one)),
         ports=_still_listening(one, seen, listeners),
         log=log_path(places, record),
     )
@@ -182,11 +204,8 @@ def _remove_files(places: Places, run: str, paths: Sequence[str], problems: list
 
 
 def _remove_copies(manifest: str) -> list[str]:
-    try:
-        names = read_json(manifest)
-    except ValueError:
-        return []
-    return remove_copies(os.path.join(os.path.dirname(manifest), "work"), names)
+    folder = os.path.dirname(manifest)
+    return remove_copies(os.path.join(folder, "work"), read_manifest(folder))
 
 
 def _damage(one: Damaged) -> str:

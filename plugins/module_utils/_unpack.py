@@ -23,18 +23,14 @@ def unpack(archive: str, staging: str, work: str, manifest: Mapping[str, str]) -
     raises MusterError when one is missing or has other bytes.
     """
     os.mkdir(staging, 0o700)
-    with tarfile.open(archive) as tar:
-        for number, member in enumerate(tar):
-            if member.name not in manifest or not member.isreg():
-                raise MusterError(
-                    "The archive of mlx_files should hold what the launch announced", f"it also holds {member.name!r}"
-                )
-            content = tar.extractfile(member)
-            if content is not None:
-                _put(os.path.join(staging, str(number)), content, member.mode)
-                target = os.path.join(work, check_relative(member.name))
-                os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
-                os.rename(os.path.join(staging, str(number)), target)
+    try:
+        with tarfile.open(archive) as tar:
+            for number, member in enumerate(tar):
+                _take(tar, member, os.path.join(staging, str(number)), work, manifest)
+    except (tarfile.TarError, EOFError) as error:
+        raise MusterError(
+            "The archive of mlx_files should come over whole", f"it cannot be read: {error}", "Launch again"
+        ) from error
     os.rmdir(staging)
     wrong = altered(work, manifest)
     if wrong:
@@ -43,6 +39,19 @@ def unpack(archive: str, staging: str, work: str, manifest: Mapping[str, str]) -
             "{}".format(", ".join("{} is {}".format(*pair) for pair in wrong.items())),
             "Look at the node's disk and launch again",
         )
+
+
+def _take(tar: tarfile.TarFile, member: tarfile.TarInfo, staged: str, work: str, manifest: Mapping[str, str]) -> None:
+    if member.name not in manifest or not member.isreg():
+        raise MusterError(
+            "The archive of mlx_files should hold what the launch announced", f"it also holds {member.name!r}"
+        )
+    content = tar.extractfile(member)
+    if content is not None:
+        _put(staged, content, member.mode)
+        target = os.path.join(work, check_relative(member.name))
+        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+        os.rename(staged, target)
 
 
 def check_relative(name: str) -> str:

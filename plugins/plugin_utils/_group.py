@@ -38,6 +38,9 @@ def decide_group(
             "it is running otherwise:\n- {}".format("\n- ".join(words)),
             "\nLaunch under another mlx_run, tear it down first, or say mlx_replace=true to start it anew",
         )
+    instances = {one["record"]["instance"] for view in seen.values() for one in view["records"] if one["members"]}
+    if len(instances) > 1:
+        words.append("ranks of {} instances are alive: {}".format(len(instances), ", ".join(sorted(instances))))
     return _join(decisions, words)
 
 

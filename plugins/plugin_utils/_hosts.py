@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
+from ansible.inventory.manager import split_host_pattern
 from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
 
 
@@ -15,8 +16,7 @@ def pattern_of(value: Any) -> list[str]:
     """Return `mlx_hosts`, a pattern or a list of names, as a list of patterns; the group `mlx` where it is not set."""
     if value is None or value == "":
         return ["mlx"]
-    words = value.replace(":", ",").split(",") if isinstance(value, str) else [str(word) for word in value]
-    return [word.strip() for word in words if word.strip()]
+    return [str(word) for word in split_host_pattern(value)]
 
 
 def check_selection(
