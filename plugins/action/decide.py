@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
@@ -31,7 +30,7 @@ class ActionModule(ActionBase):
         try:
             _group.check_nodes(seen)
             _group.check_versions(seen)
-            _group.check_fences(seen, plan["run"], time.time() - plan["issued"])
+            _group.check_fences(seen, plan["run"], plan["issued"])
             wanted = {host: self._wanted(host, plan, seen[host]["python"], variables) for host in hosts}
             decision = _group.decide_group(wanted, seen, plan["start"]["replace"])
         except MusterError as error:

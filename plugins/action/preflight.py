@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from ansible.utils.display import Display
@@ -27,6 +28,7 @@ class ActionModule(NodeCall):
             options = of_node(plan, variables["inventory_hostname"], "where", "what")
             arguments = {**options, "size_of_files": plan["size_of_files"], **arguments}
         result.update(self.call("preflight", arguments, variables))
+        result["answered"] = time.time()
         if self.login_output:
             result["login_output"] = self.login_output
             words = f"a login prints on its own, which does no harm: {self.login_output}"

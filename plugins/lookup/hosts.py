@@ -61,9 +61,9 @@ class LookupModule(LookupBase):
                 manager.add_host(host, group=group)
         selected = [host.name for host in manager.get_hosts(pattern=pattern)]
         within = {host.name for host in manager.get_hosts(pattern=limit)}
-        # One that nobody listed, for `mlx_hosts: localhost`, which Ansible knows without an inventory.
-        if pattern == ["localhost"] and not selected:
-            selected, within = ["localhost"], {"localhost"}
+        # Ansible knows localhost without an inventory; no limit was meant to leave it out then.
+        if selected == ["localhost"] and limit == "all":
+            within.add("localhost")
         try:
             return check_selection(pattern, selected, within, limit, [*groups, *groups.get("all", [])])
         except MusterError as error:

@@ -92,7 +92,8 @@ def preflight(places: Places, asked: Asked, probe: Run, system: System) -> dict[
         "state_dir": places.root,
         "boot": seen.boot,
         "fence": fence.token,
-        "fence_age": round(seen.now - fence.written, 3) if fence.token else None,
+        # As the answer leaves: the controller compares it with the moment at which the answer comes.
+        "fence_age": round(system.now() - fence.written, 3) if fence.token else None,
         "records": [_record(places, one) for one in found],
         "altered": altered_files(places, found),
         "problems": problems,

@@ -24,7 +24,7 @@ from ansible_collections.muster.mlx.plugins.module_utils._look import (
     tail,
 )
 from ansible_collections.muster.mlx.plugins.module_utils._process import System
-from ansible_collections.muster.mlx.plugins.module_utils._run import Places, Record
+from ansible_collections.muster.mlx.plugins.module_utils._run import BEGAN, Places, Record
 
 ABORT = "abort"
 """File in an instance's folder with which the controller ends the wait on this node, since another node failed."""
@@ -108,7 +108,10 @@ def await_ready(
 
 
 def shows(places: Places, one: Sighting, proof: Proof, system: System) -> bool:
-    """Tell whether a living rank shows what it must."""
+    """Tell whether a living rank shows what it must; one that still waits at its supervisor's gate shows nothing."""
+    record = one.record
+    if not os.path.exists(os.path.join(places.rank(record.run, record.instance, record.rank), BEGAN)):
+        return False
     if one.record.rank == 0 and proof.kind == "log":
         return log_matches(log_path(places, one.record), proof.pattern)
     if one.record.rank == 0 and proof.kind == "port":

@@ -19,6 +19,8 @@ INSTANCE_NAME = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}\Z")
 SCHEMA = 1
 MANIFEST = "files.json"
 """In an instance's folder: which files below its `work/` are copies of the controller's, with their SHA-256."""
+BEGAN = "began"
+"""In a rank's folder: made by the supervisor once the rank runs its program, and no longer waits at the gate."""
 STAGING = "unpacking"
 """In an instance's folder: where copies are written before they appear in `work/`."""
 

@@ -18,7 +18,7 @@ from ansible_collections.muster.mlx.plugins.module_utils._coordination import ra
 from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
 from ansible_collections.muster.mlx.plugins.module_utils._look import log_path, tail
 from ansible_collections.muster.mlx.plugins.module_utils._process import System
-from ansible_collections.muster.mlx.plugins.module_utils._run import MANIFEST, STAGING, Places, Record
+from ansible_collections.muster.mlx.plugins.module_utils._run import BEGAN, MANIFEST, STAGING, Places, Record
 from ansible_collections.muster.mlx.plugins.module_utils._specification import Specification, digests, new_key
 from ansible_collections.muster.mlx.plugins.module_utils._state_dir import (
     create,
@@ -124,6 +124,7 @@ def _spawn(
     job = {
         "record": record.to_json(),
         "record_path": os.path.join(folder, "record.json"),
+        "began_path": os.path.join(folder, BEGAN),
         "exit_path": os.path.join(folder, "exit.json"),
         "fence_path": places.fence(record.run),
         "coordination": coordination,

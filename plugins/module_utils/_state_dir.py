@@ -60,8 +60,7 @@ def _check_own(root: str) -> None:
 
 
 def check_private(path: str) -> None:
-    """Raise MusterError unless the path is a directory of this user that nobody else can write or read; a too wide mode
-    is narrowed."""
+    """Raise MusterError unless the path is a directory of this user, and no link to one."""
     info = os.lstat(path)
     if not stat.S_ISDIR(info.st_mode):
         kind = "a symlink" if stat.S_ISLNK(info.st_mode) else "no directory"
@@ -74,8 +73,6 @@ def check_private(path: str) -> None:
             f"it belongs to user id {info.st_uid}",
             "Run as that user, or set another mlx_state_dir",
         )
-    if info.st_mode & 0o077:
-        os.chmod(path, 0o700)
 
 
 def make_private(places: Places, path: str) -> str:
@@ -88,6 +85,8 @@ def make_private(places: Places, path: str) -> str:
             os.mkdir(folder, 0o700)
         except FileExistsError:
             check_private(folder)
+            if os.lstat(folder).st_mode & 0o077:
+                os.chmod(folder, 0o700)
         except OSError as error:
             raise MusterError(
                 f"The state directory {places.root} should be writable",
@@ -117,9 +116,7 @@ def write_whole(path: str, content: bytes) -> None:
 
 def write_json(path: str, data: Any) -> None:
     """Write plain data, see write_whole."""
-    write_whole(
-        path, (json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode("utf-8", "surrogateescape")
-    )
+    write_whole(path, (json.dumps(data, indent=1, sort_keys=True) + "\n").encode())
 
 
 def create(path: str, content: bytes = b"") -> None:
@@ -150,7 +147,7 @@ def read_json(path: str) -> Any:
         if info.st_size > _LARGEST:
             raise ValueError(f"it has {info.st_size} bytes")
         with os.fdopen(os.dup(fd), "rb") as file:
-            return json.loads(file.read().decode("utf-8", "surrogateescape"))
+            return json.loads(file.read().decode("utf-8"))
     except RecursionError as error:
         raise ValueError("it is nested without end") from error
     finally:

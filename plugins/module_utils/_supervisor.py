@@ -59,6 +59,9 @@ def main() -> None:
         unborn = "a teardown passed before it started"
     os.close(release)
     unborn = unborn or os.read(failure, 4096).decode("utf-8", "replace")
+    if not unborn:
+        with contextlib.suppress(OSError):  # a teardown that removed the folder knows
+            os.close(os.open(job["began_path"], os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
     dummy, status = os.waitpid(pid, 0)
     leave(job, status, unborn)
 
@@ -158,7 +161,7 @@ def write_json(path: str, data: dict[str, Any]) -> None:
     temporary = f"{path}.{os.getpid()}.new"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(fd, "wb") as file:
-        file.write((json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode(*UTF8))
+        file.write((json.dumps(data, indent=1, sort_keys=True) + "\n").encode())
         file.flush()
         os.fsync(file.fileno())
     os.rename(temporary, path)

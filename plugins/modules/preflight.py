@@ -76,13 +76,18 @@ boot:
   returned: always
   type: str
   sample: 1B2C3D4E-0000-4000-8000-0123456789AB
+answered:
+  description: When the answer came, by the controller's clock, in seconds since the epoch.
+  returned: always
+  type: float
+  sample: 1796071500.4
 fence:
   description: Token of the run's fence, empty when no teardown ever passed here.
   returned: always
   type: str
   sample: 6f1c2e0b8e5d4f7c9a3b2d1e0f4a5b6c
 fence_age:
-  description: Seconds since the last teardown of the run on this node.
+  description: Seconds since the last teardown of the run on this node, as the answer leaves it.
   returned: when there was one
   type: float
   sample: 3600.5

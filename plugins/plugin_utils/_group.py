@@ -92,12 +92,17 @@ def check_nodes(seen: Mapping[str, Mapping[str, Any]]) -> None:
         known[place] = host
 
 
-def check_fences(seen: Mapping[str, Mapping[str, Any]], run: str, elapsed: float) -> None:
-    """Raise MusterError when a teardown passed on a node within the `elapsed` seconds since this launch was issued.
+def check_fences(seen: Mapping[str, Mapping[str, Any]], run: str, issued: float) -> None:
+    """Raise MusterError when a teardown passed on a node since this launch was `issued` (controller's clock).
 
+    The age of a node's fence and the time since the issue are compared at the same moment, that of the node's answer.
     Both are durations, each by one clock, so the clocks of controller and nodes may differ.
     """
-    late = [host for host, view in seen.items() if view["fence_age"] is not None and view["fence_age"] < elapsed]
+    late = [
+        host
+        for host, view in seen.items()
+        if view["fence_age"] is not None and view["fence_age"] < view["answered"] - issued
+    ]
     if late:
         raise MusterError(
             f"Run {run} should start",

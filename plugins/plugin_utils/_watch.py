@@ -46,10 +46,11 @@ class Watch:
 
     def __enter__(self) -> Watch:
         """Start to watch."""
+        worker = os.getpid()
         self._child = os.fork()
         if self._child == 0:
             try:
-                self._wait_and_react(os.getppid())
+                self._wait_and_react(worker)
             finally:
                 os._exit(0)
         return self
@@ -65,6 +66,13 @@ class Watch:
     def _wait_and_react(self, worker: int) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         while os.getppid() == worker:
-            if os.path.exists(self._mark) and self._react():
+            if os.path.exists(self._mark) and self._reacted():
                 return
             time.sleep(_LOOK)
+
+    def _reacted(self) -> bool:
+        # A connection that fails now may work at the next try; there is nobody here to tell but the next look.
+        try:
+            return self._react()
+        except Exception:
+            return False
