@@ -16,7 +16,7 @@ from ansible import constants as C
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible_collections.muster.mlx.plugins.module_utils._decision import KEEP, START
 from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
-from ansible_collections.muster.mlx.plugins.plugin_utils import _variables
+from ansible_collections.muster.mlx.plugins.plugin_utils import _clients, _variables
 from ansible_collections.muster.mlx.plugins.plugin_utils._node_call import NodeCall
 from ansible_collections.muster.mlx.plugins.plugin_utils._plan import of_node, words_of
 from ansible_collections.muster.mlx.plugins.plugin_utils._watch import Watch
@@ -37,6 +37,9 @@ class ActionModule(NodeCall):
         started = arguments.get("state", "started") == "started"
         arguments = {"issued": time.time(), **self._expand(arguments, started, variables)}
         archive = arguments.pop("archive", None)
+        clients = arguments.pop("clients", None)
+        if arguments.get("foreign_ranks") == "kill":
+            arguments["clients"] = _clients.gather(clients, variables)
         if started and not self._task.check_mode:
             if archive:
                 arguments["archive"] = self._bring(archive)

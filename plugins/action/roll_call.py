@@ -13,7 +13,7 @@ from typing import Any
 from ansible import constants as C
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.muster.mlx.plugins.plugin_utils import _roll_call
+from ansible_collections.muster.mlx.plugins.plugin_utils import _clients, _leftover_rows, _roll_call
 from ansible_collections.muster.mlx.plugins.plugin_utils._plan import new_instance
 
 display = Display()
@@ -35,6 +35,8 @@ class ActionModule(ActionBase):
         args = self._task.args
         hosts = variables["ansible_play_hosts_all"]
         results = _registered(args["results"], hosts, variables)
+        if args.get("show") == "leftovers":
+            return {**result, **self._leftovers(results, kept=True), "problem": _problem(results)}
         if args.get("show", "ranks") == "receipts":
             launch = _registered(args["launch"], hosts, variables) if args.get("launch") else {}
             return {**result, **self._receipts(results, str(args.get("run", "main")), launch)}
@@ -46,12 +48,27 @@ class ActionModule(ActionBase):
     def _receipts(self, results: Results, run: str, launch: Results) -> dict[str, Any]:
         rows, facts = _roll_call.receipt_rows(_roll_call.joined(launch, results), run)
         self._show("RECEIPTS", _roll_call.RECEIPT_COLUMNS, rows, "no host")
-        answer: dict[str, Any] = {"changed": False, "receipts": facts}
+        answer: dict[str, Any] = {"changed": False, "receipts": facts, **self._leftovers(results, kept=False)}
         if not self._task.check_mode and self._task.args.get("receipts"):
             answer["directory"] = self._keep(facts, run)
         words = [_roll_call.launch_failure(run, launch)] if launch else []
         answer["problem"] = "\n".join(words + _roll_call.unproven(run, facts))
         return answer
+
+    def _leftovers(self, results: Results, kept: bool) -> dict[str, Any]:
+        """Show what was left over; a teardown without the files that stay, of which there may be many."""
+        found = _leftover_rows.leftovers_of(results)
+        waiting = any(rank["endpoint"] for part in found.values() for rank in part["foreign"])
+        clients = {**_clients.of_hosts(results), **(_clients.here() if waiting else {})}
+        rows, facts = _leftover_rows.foreign_rows(found, clients)
+        files = _leftover_rows.leftover_rows(found, kept)
+        if files or kept:
+            self._show("LEFTOVERS", _leftover_rows.LEFTOVER_COLUMNS, files, "nothing is left over")
+        if rows:
+            self._show("FOREIGN RANKS", _leftover_rows.FOREIGN_COLUMNS, rows, "")
+            if any(fact["action"] == "left" for fact in facts):
+                display.display(_leftover_rows.HOW_TO_END, stderr=_for_machines())
+        return {"changed": False, "foreign": facts} if found else {"changed": False}
 
     def _keep(self, facts: list[dict[str, Any]], run: str) -> str:
         # Named like an instance, so that two teardowns in one second do not write over each other.
@@ -89,6 +106,10 @@ class ActionModule(ActionBase):
             for folders in (result.get("work") or {}).values():
                 for folder in folders:
                     display.display(f"work: {folder} on {host}", stderr=_for_machines())
+
+
+def _problem(results: Results) -> str:
+    return "\n".join(_leftover_rows.not_cleared(results))
 
 
 def _registered(name: str, hosts: list[str], variables: dict[str, Any]) -> Results:

@@ -25,6 +25,26 @@ _WHAT: dict[str, Any] = {
     "plan": {"type": "dict"},
 }
 
+_STOPPING: dict[str, Any] = {
+    "stop_signals": {"type": "list", "elements": "str", "default": ["TERM"]},
+    "grace": {"type": "float", "default": 30},
+    "grace_max": {"type": "float", "default": 180},
+    "escalate": {"type": "bool", "default": True},
+    "keep": {"type": "int", "default": 10},
+}
+
+_DIRECTORIES: dict[str, Any] = {
+    "directories": {"type": "list", "elements": "str", "default": []},
+    "clients": {"type": "raw", "default": {}},
+}
+
+_FOREIGN: dict[str, Any] = {
+    "foreign_ranks": {"type": "str", "choices": ["report", "kill"], "default": "report"},
+    "pids": {"type": "list", "elements": "int", "default": []},
+}
+
+_OWNERS = ["muster", "mlx.launch", "exo"]
+
 RANK: dict[str, Any] = {
     "argument_spec": {
         **_WHERE,
@@ -44,11 +64,10 @@ RANK: dict[str, Any] = {
         "ready_port": {"type": "int"},
         "ready_timeout": {"type": "float", "default": 60},
         "replace": {"type": "bool", "default": False},
-        "stop_signals": {"type": "list", "elements": "str", "default": ["TERM"]},
-        "grace": {"type": "float", "default": 30},
-        "grace_max": {"type": "float", "default": 180},
-        "escalate": {"type": "bool", "default": True},
-        "keep": {"type": "int", "default": 10},
+        **_STOPPING,
+        "leftovers": {"type": "str", "choices": ["ignore", "report", "remove"], "default": "ignore"},
+        **_DIRECTORIES,
+        **_FOREIGN,
     },
     "mutually_exclusive": [("program", "command")],
     "required_if": [
@@ -74,3 +93,22 @@ PREFLIGHT: dict[str, Any] = {
     "required_one_of": [("program", "command", "plan"), ("ranks", "plan")],
 }
 """What the module preflight takes."""
+
+LEFTOVERS_INFO: dict[str, Any] = {
+    "argument_spec": {
+        "state_dir": _WHERE["state_dir"],
+        "owners": {"type": "list", "elements": "str", "choices": _OWNERS, "default": _OWNERS},
+        **_DIRECTORIES,
+    },
+}
+"""What the module leftovers_info takes."""
+
+LEFTOVERS: dict[str, Any] = {
+    "argument_spec": {
+        **LEFTOVERS_INFO["argument_spec"],
+        "state": {"type": "str", "choices": ["absent"], "default": "absent"},
+        **_FOREIGN,
+        **_STOPPING,
+    },
+}
+"""What the module leftovers takes."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.muster.mlx.plugins.module_utils._fence import raise_fence
-from ansible_collections.muster.mlx.plugins.module_utils._look import Sighting, snapshot
+from ansible_collections.muster.mlx.plugins.module_utils._look import Sighting, settle, snapshot
 from ansible_collections.muster.mlx.plugins.module_utils._process import System
 from ansible_collections.muster.mlx.plugins.module_utils._receipt import CLEAN, Receipt
 from ansible_collections.muster.mlx.plugins.module_utils._run import Places, check_instance_name, check_run_name
@@ -45,6 +45,7 @@ def ending_of(params: Mapping[str, Any]) -> Ending:
 
 def ended(places: Places, ending: Ending, system: System, check: bool) -> dict[str, Any]:
     """Stand the run's ranks on this node down; return the module's result, `failed` unless proven clean."""
+    settle(places, ending.run, system)
     found = find(places, ending.run, ending.instance, snapshot(system))
     living = [one for one in found.ranks if one.members]
     changed = found.anything if ending.keep is not None else bool(living)

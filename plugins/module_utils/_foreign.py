@@ -12,11 +12,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.muster.mlx.plugins.module_utils._finding import END, REPORT, Finding
-from ansible_collections.muster.mlx.plugins.module_utils._launchers import ALIVE, GONE, Launcher
+from ansible_collections.muster.mlx.plugins.module_utils._launchers import ALIVE, GONE, UNKNOWN, Launcher
 from ansible_collections.muster.mlx.plugins.module_utils._process import MARKER, Identity, Process, members
 from ansible_collections.muster.mlx.plugins.module_utils._stale import pid_of
 from ansible_collections.muster.mlx.plugins.module_utils._temporary import MLX_LAUNCH, Entry
@@ -32,7 +32,8 @@ class Scene:
     """What foreign ranks are found in: the living processes with their environments, and who is Muster's own.
 
     `own` are the processes of recorded ranks, `recorded` the markers that believable records name, `here` this very
-    process and its ancestors, which are never anybody's rank.
+    process and its ancestors, which are never anybody's rank. `root` is the state directory of this call, `instances`
+    are those (as `run/instance`) that have a folder in it.
     """
 
     boot: str
@@ -44,14 +45,19 @@ class Scene:
     recorded: Collection[str]
     here: Collection[int]
     now: float
+    root: str
+    instances: Collection[str]
+
+
+NOT_LOOKED_FOR = Launcher(UNKNOWN, "not looked for")
 
 
 @dataclass(frozen=True)
 class ForeignRank:
     """A foreign rank. `processes` are all of its own, the leader first; `key` tells it from others for its whole life.
 
-    `sure` tells that it is a rank beyond doubt: only then is it ended without being named. `home` is the state
-    directory that the environment of a rank of Muster points to, empty for others.
+    `sure` tells that it is a rank beyond doubt, and not of Muster in another state directory, where it may well have a
+    record: only then is it ended without being named.
     """
 
     key: tuple[str, ...]
@@ -63,8 +69,8 @@ class ForeignRank:
     age: float | None
     sure: bool
     connection: str
-    home: str = ""
-    launcher: Launcher = field(default_factory=lambda: Launcher(ALIVE, "not looked for"))
+    launcher: Launcher = NOT_LOOKED_FOR
+    command: str = ""
 
     @property
     def leader(self) -> Process:
@@ -90,7 +96,7 @@ class ForeignRank:
             "age": None if self.age is None else round(self.age, 1),
             "memory": sum(process.rss for process in self.processes),
             "processes": [process.pid for process in self.processes],
-            "command": self.leader.command,
+            "command": self.command or self.leader.command,
             "coordination": self.coordination,
             "pid_file": self.pid_file,
         }
@@ -163,15 +169,17 @@ def _rank(
         owner=MUSTER if marked else MLX_LAUNCH if pid_file or made_by_mktemp else UNKNOWN_OWNER,
         pid_file=pid_file,
         age=scene.ages.get(leader.pid),
-        sure="MLX_RANK" in environment and bool(coordination or pid_file or marked),
+        sure=_is_ours(environment, scene) if marked else "MLX_RANK" in environment and bool(coordination or pid_file),
         connection=environment.get("SSH_CONNECTION", ""),
-        home=_home(coordination) if marked else "",
     )
 
 
-def _home(coordination: str) -> str:
-    match = _MUSTER_FILE.match(coordination)
-    return match[1] if match else ""
+def _is_ours(environment: Mapping[str, str], scene: Scene) -> bool:
+    """Tell whether a rank of Muster belongs to this state directory: by its instance's folder, or by the place of its
+    coordination file when that folder is gone."""
+    match = _MUSTER_FILE.match(coordination_of(environment))
+    instance = environment[MARKER].rpartition("/")[0]
+    return instance in scene.instances or (match is not None and match[1] == scene.root)
 
 
 def _fitting(entry: Entry | None, pid: int, scene: Scene) -> str:
@@ -207,14 +215,10 @@ def _hidden(pid: int, entry: Entry, scene: Scene) -> ForeignRank:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to do about foreign ranks: end those whose launcher is gone (`kill`), and those that are named in any case.
-
-    `root` is the state directory of this call.
-    """
+    """What to do about foreign ranks: `kill` ends those whose launcher is gone, `pids` are ended in any case."""
 
     kill: bool
     pids: Collection[int]
-    root: str
 
 
 def decide_foreign(ranks: Sequence[ForeignRank], wanted: Wanted) -> list[Finding]:
@@ -234,17 +238,12 @@ def _verdict(one: ForeignRank, wanted: Wanted) -> tuple[bool, str]:
     if not wanted.kill:
         return False, "only reported"
     name_it = f"to end it, name its pid {one.leader.pid}"
+    if not one.sure and one.owner == MUSTER:
+        return False, f"it belongs to another state directory, where it may have a record; {name_it}"
     if not one.sure:
         return False, f"it is not known for sure to be an MLX rank; {name_it}"
-    if one.owner == MUSTER and one.home != wanted.root:
-        return False, f"it is not known to belong to the state directory {wanted.root}; {name_it}"
     if one.owner == MUSTER or one.launcher.state == GONE:
         return True, "it was asked for, and nobody is left who would end it"
     if one.launcher.state == ALIVE:
         return False, f"its launcher lives; {name_it}"
     return False, f"whether its launcher lives cannot be seen from this node; {name_it}"
-
-
-def with_launchers(ranks: Sequence[ForeignRank], launchers: Mapping[int, Launcher]) -> list[ForeignRank]:
-    """Return the ranks with what is known of their launchers, by the leader's pid."""
-    return [replace(one, launcher=launchers.get(one.leader.pid, one.launcher)) for one in ranks]

@@ -53,19 +53,25 @@ def is_mlx_launch(words: Sequence[str]) -> bool:
 
 
 def is_exo(words: Sequence[str]) -> bool:
-    """Tell whether a command line may be exo's: its command, its module, its application, or its interpreter. It may say
-    so of others too, since all that follows from it is that files of exo are kept."""
+    """Tell whether a command line may be exo's: its command, its module, its application, or its interpreter.
+
+    It may say so of others too, since all that follows from it is that files of exo are kept.
+    """
     return any(_EXO.search(word) for word in words[:6])
 
 
 def launcher_of(
     process: Process, table: Mapping[int, Process], words: Mapping[int, Sequence[str]], connection: str
 ) -> Launcher:
-    """Tell who started a rank. `words` are the command lines of its ancestors, `connection` its SSH_CONNECTION."""
+    """Tell who started a rank. `words` are the command lines of its ancestors and of process 1, `connection` is its
+    SSH_CONNECTION."""
     chain = ancestors(process, table)
-    for one in chain:
-        if is_mlx_launch(words.get(one.pid, ())):
-            return Launcher(ALIVE, f"mlx.launch, process {one.pid}")
+    for pid in [*(one.pid for one in chain), 1]:
+        # In a container process 1 may be mlx.launch itself.
+        if is_mlx_launch(words.get(pid, ())):
+            return Launcher(ALIVE, f"mlx.launch, process {pid}")
+    if process.ppid == 0:
+        return Launcher(UNKNOWN, "not of this process namespace")
     if not chain:
         return Launcher(GONE, "gone")
     if _base(chain[0].command) in _SSHD:
@@ -103,7 +109,7 @@ def ssh_clients(system: System, table: Mapping[int, Process], uid: int) -> dict[
     if not clients:
         return {}
     parents = {one.pid: ancestors(one, table) for one in clients}
-    words.update(system.arguments({one.pid for chain in parents.values() for one in chain}))
+    words.update(system.arguments({1, *(one.pid for chain in parents.values() for one in chain)}))
     held = system.endpoints([one.pid for one in clients])
     states = {one.pid: _client_state(words[one.pid], parents[one.pid], words) for one in clients}
     return {endpoint: states[pid] for pid, endpoints in held.items() for endpoint in endpoints if states[pid]}
@@ -112,7 +118,7 @@ def ssh_clients(system: System, table: Mapping[int, Process], uid: int) -> dict[
 def _client_state(own: Sequence[str], chain: Sequence[Process], words: Mapping[int, Sequence[str]]) -> str:
     # A shell between the two carries the script as well, and is not who started it.
     others = [one for one in chain if not _has_script(words.get(one.pid, ()))]
-    if others:
+    if others or is_mlx_launch(words.get(1, ())):
         return ALIVE
     return GONE if _has_script(own) else ""
 

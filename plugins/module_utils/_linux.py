@@ -107,6 +107,10 @@ class LinuxSystem(PosixSystem):
                     holders[inode] = process
         return [_listener(local, holders.get(inode)) for inode, local in rows.items()]
 
+    def temporary(self) -> list[str]:
+        """Return `/tmp`, for sessions without $TMPDIR."""
+        return ["/tmp"]
+
     def wired(self) -> None:
         """Return None: Linux frees a rank's memory with the rank."""
         return None

@@ -107,6 +107,10 @@ class MacSystem(PosixSystem):
         """Run `lsof` on the listening sockets; without root it sees this user's only."""
         return parse_listeners(self._lsof(["-iTCP", "-sTCP:LISTEN"]))
 
+    def temporary(self) -> list[str]:
+        """Run `getconf`: `mktemp` asks confstr(3) before it looks at $TMPDIR (shell_cmds, mktemp.c)."""
+        return [self._output(["/usr/bin/getconf", "DARWIN_USER_TEMP_DIR"]).strip()]
+
     def wired(self) -> int | None:
         """Run `vm_stat`; a loaded model is wired memory, and stays so when its rank was killed (until a reboot)."""
         return parse_wired(self._output(["/usr/bin/vm_stat"]))

@@ -108,6 +108,9 @@ class System(Protocol):
     def listeners(self) -> list[Listener]:
         """Return the listening TCP sockets of this node."""
 
+    def temporary(self) -> list[str]:
+        """Return the directories in which `mktemp` makes its files, besides the one that $TMPDIR names."""
+
     def wired(self) -> int | None:
         """Return the bytes of memory that the kernel cannot move (macOS), None where there is no such figure."""
 

@@ -24,4 +24,9 @@ def call(params: Mapping[str, Any], check: bool, run: Run) -> dict[str, Any]:
         return _started.started(places, _started.wish_of(params), system, check)
     from ansible_collections.muster.mlx.plugins.module_utils import _ending
 
-    return _ending.ended(places, _ending.ending_of(params), system, check)
+    ending = _ending.ending_of(params)
+    if params["state"] != "absent" or params["leftovers"] == "ignore":
+        return _ending.ended(places, ending, system, check)
+    from ansible_collections.muster.mlx.plugins.module_utils import _leftovers
+
+    return _leftovers.beside(lambda: _ending.ended(places, ending, system, check), params, places, system, check)

@@ -33,7 +33,7 @@ TOGETHER = 10.0  # seconds; the coordination file of a rank comes milliseconds a
 _CLOCK = 2.0  # seconds; what the start of a process may seem off against the time of a file
 
 _PID = re.compile(rb"[1-9]\d{0,6}\n\Z")
-_ADDRESS = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3}):(\d{1,5})\Z")
+_ADDRESS = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3}):(\d{1,5})\Z", re.ASCII)
 _DEVICE = re.compile(r"[A-Za-z0-9_.:-]{1,64}\Z")
 
 

@@ -30,7 +30,7 @@ from ansible_collections.muster.mlx.plugins.module_utils._quarantine import (
     read_quarantine,
 )
 from ansible_collections.muster.mlx.plugins.module_utils._receipt import RankReceipt, Receipt
-from ansible_collections.muster.mlx.plugins.module_utils._run import MANIFEST, STAGING, Damaged, Places
+from ansible_collections.muster.mlx.plugins.module_utils._run import BEGAN, MANIFEST, STAGING, Damaged, Places
 from ansible_collections.muster.mlx.plugins.module_utils._stand_down import Policy, Progress, stand_down
 from ansible_collections.muster.mlx.plugins.module_utils._state_dir import (
     instances,
@@ -79,6 +79,7 @@ def litter(places: Places, run: str, instance: str) -> list[str]:
     found = [os.path.join(folder, name) for name in ("abort", "supervisor.py", STAGING, MANIFEST)]
     for rank in ranks(places, run, instance):
         found.append(places.coordination(run, instance, rank))
+    found += [os.path.join(one, BEGAN) for one in rank_folders]
     found += [path for path in (os.path.join(one, "supervisor.log") for one in rank_folders) if _is_empty(path)]
     found += [
         os.path.join(one, name) for one in [folder, *rank_folders] for name in _names(one) if name.endswith(".new")

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
-from ansible_collections.muster.mlx.plugins.module_utils._system import Run
+from ansible_collections.muster.mlx.plugins.module_utils._process import System
 
 MLX_LAUNCH, EXO = "mlx.launch", "exo"
 
@@ -61,25 +61,16 @@ class Entry:
         return self.modified_ns / 1e9
 
 
-def places_of(environment: Mapping[str, str], system: str, named: Iterable[str], run: Run) -> list[str]:
+def places_of(environment: Mapping[str, str], system: System, named: Iterable[str]) -> list[str]:
     """Return the temporary directories of this user, and those that the user names, each once and without links.
 
-    On macOS `mktemp` uses the directory that confstr(3) names even when $TMPDIR says otherwise.
+    Raises MusterError for a named one that is not absolute.
     """
-    found = [environment.get("TMPDIR", ""), "/tmp"] if system == "Linux" else [environment.get("TMPDIR", "")]
-    if system == "Darwin":
-        code, out, err = run(["/usr/bin/getconf", "DARWIN_USER_TEMP_DIR"], {"LC_ALL": "C"})
-        if code or not out.startswith("/"):
-            raise MusterError(
-                "/usr/bin/getconf DARWIN_USER_TEMP_DIR should name this user's temporary directory",
-                f"it exited {code}: {err.strip() or out.strip() or 'no message'}",
-                "Run it by hand on this node",
-            )
-        found.append(out.strip())
+    found = [environment.get("TMPDIR", ""), *system.temporary()]
     for path in named:
         expanded = os.path.expanduser(path)
         if not os.path.isabs(expanded):
-            raise MusterError("Each of mlx_directories is an absolute path on the node, or one below ~", f"{path!r}")
+            raise MusterError("Each of directories is an absolute path on the node, or one below ~", f"{path!r}")
         found.append(expanded)
     return list(dict.fromkeys(os.path.realpath(path) for path in found if os.path.isabs(path)))
 

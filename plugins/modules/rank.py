@@ -20,6 +20,8 @@ extends_documentation_fragment:
   - muster.mlx.run
   - muster.mlx.run.what
   - muster.mlx.run.stopping
+  - muster.mlx.leftovers
+  - muster.mlx.leftovers.foreign
   - muster.mlx.attributes
 attributes:
   check_mode:
@@ -122,7 +124,15 @@ options:
       - How many finished instances keep their logs and receipts on the node.
     type: int
     default: 10
+  leftovers:
+    description:
+      - For O(state=absent), what to do in the same call about files that dead runs of C(mlx.launch) and exo left, see
+        M(muster.mlx.leftovers). Unless it is V(ignore), foreign ranks are looked for as well.
+    type: str
+    choices: [ignore, report, remove]
+    default: ignore
 seealso:
+  - module: muster.mlx.leftovers
   - module: muster.mlx.rank_info
   - module: muster.mlx.preflight
 """
@@ -184,6 +194,11 @@ receipt:
   returned: O(state=stopped) and O(state=absent), and when a failed start was stood down
   type: dict
   sample: {"run": "demo", "verdict": "clean", "ranks": [{"rank": 0, "signals": [["SIGTERM", 0.0]], "seconds": 0.04}]}
+leftovers:
+  description: What M(muster.mlx.leftovers) returns; the receipt has it too.
+  returned: O(state=absent), unless O(leftovers=ignore)
+  type: dict
+  sample: {"removed": ["/tmp/tmp.k3VdQ0xYbN"], "foreign": [], "ended": [], "problems": []}
 verdict:
   description: V(clean) when nothing is left, else V(dirty), and the module fails.
   returned: O(state=stopped) and O(state=absent)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: roll_call
-short_description: Show the ranks or the receipts of all hosts as one table
+short_description: Show the ranks, the receipts or the leftovers of all hosts as one table
 version_added: 0.1.0
 description:
   - Shows one table, once, whatever callback plugins the user has, and returns the same facts.
   - The table goes to stdout, or to stderr where the stdout callback prints JSON.
-  - Returns RV(problem) when a node could not be asked, and for receipts when a node is not proven clean.
+  - Returns RV(problem) when a node could not be asked, and for receipts and leftovers when a node is not proven clean.
   - Works on the controller only and touches no node. Use it with C(run_once).
 author: Muster developers (@muster-mlx)
 attributes:
@@ -34,14 +34,15 @@ attributes:
 options:
   results:
     description:
-      - Name of the variable in which every host registered the result of M(muster.mlx.rank) or M(muster.mlx.rank_info).
+      - Name of the variable in which every host registered the result of M(muster.mlx.rank), M(muster.mlx.rank_info),
+        M(muster.mlx.leftovers) or M(muster.mlx.leftovers_info).
     type: str
     required: true
   show:
     description:
-      - What to show.
+      - What to show. With V(receipts), also the leftovers that the same call removed or reported, and foreign ranks.
     type: str
-    choices: [ranks, receipts]
+    choices: [ranks, receipts, leftovers]
     default: ranks
   run:
     description:
@@ -90,6 +91,13 @@ receipts:
   type: list
   elements: dict
   sample: [{"run": "main", "node": "mac1", "verdict": "clean"}]
+foreign:
+  description:
+    - Every foreign rank as RV(muster.mlx.leftovers_info#module:foreign) has it, with its node and what was done.
+  returned: O(show=leftovers), and O(show=receipts) when leftovers were looked for
+  type: list
+  elements: dict
+  sample: [{"node": "mac1", "pid": 4711, "rank": 2, "launcher": "gone", "action": "ended"}]
 problem:
   description: What a playbook should fail with; empty when all is well.
   returned: always

@@ -23,7 +23,13 @@ from ansible_collections.muster.mlx.plugins.plugin_utils import _bootstrap
 from ansible_collections.muster.mlx.plugins.plugin_utils._login import login_output
 
 _MODULE_UTILS = os.path.join(os.path.dirname(__file__), "..", "module_utils")
-_ENTRIES = {"rank": _arguments.RANK, "rank_info": _arguments.RANK_INFO, "preflight": _arguments.PREFLIGHT}
+_ENTRIES = {
+    "leftovers": _arguments.LEFTOVERS,
+    "leftovers_info": _arguments.LEFTOVERS_INFO,
+    "preflight": _arguments.PREFLIGHT,
+    "rank": _arguments.RANK,
+    "rank_info": _arguments.RANK_INFO,
+}
 
 
 class NodeCall(ActionBase):
@@ -60,6 +66,9 @@ def interpreter(variables: dict[str, Any]) -> str | None:
 def validated(entry: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the options checked and completed, as AnsibleModule does it on the node; raise AnsibleActionFail."""
     checked = ArgumentSpecValidator(**_ENTRIES[entry]).validate(arguments)
+    unknown = sorted(".".join(path) for path in checked.unsupported_parameters)
+    if unknown:
+        raise AnsibleActionFail(f"Unsupported parameters for muster.mlx.{entry}: {', '.join(unknown)}")
     if checked.error_messages:
         raise AnsibleActionFail("; ".join(checked.error_messages))
     return dict(checked.validated_parameters)

@@ -21,7 +21,15 @@ from ansible_collections.muster.mlx.plugins.module_utils._ready import proof_of
 from ansible_collections.muster.mlx.plugins.module_utils._run import check_run_name
 from ansible_collections.muster.mlx.plugins.module_utils._stand_down import policy_of
 
-OTHER_VARIABLES = ("mlx_rdma", "mlx_leftovers", "mlx_foreign_ranks", "mlx_supervision", "mlx_receipts")
+OTHER_VARIABLES = (
+    "mlx_rdma",
+    "mlx_leftovers",
+    "mlx_foreign_ranks",
+    "mlx_pids",
+    "mlx_directories",
+    "mlx_supervision",
+    "mlx_receipts",
+)
 """Variables of other playbooks, which may stand in the same inventory."""
 
 GROUP_WIDE = (
@@ -52,10 +60,10 @@ def lay_out(wanted: Mapping[str, Mapping[str, Any]], addresses: Mapping[str, str
     the modules. Raises MusterError with every fault that it finds.
     """
     common = next(iter(wanted.values()))
-    faults = [*_disagreements(wanted), *_option_faults(common)]
+    faults = _disagreements(wanted)
     ips: dict[str, list[str]] = {}
     for host, variables in wanted.items():
-        faults += _program_faults(host, variables)
+        faults += _program_faults(host, variables) + _option_faults(variables)
         for name in ("mlx_env", "mlx_secret_env"):
             faults += [f"{host}: {fault}" for fault in refused_names(words_of(variables[name], host, name))]
         ips[host] = list(variables["mlx_ips"] or [addresses[host]])
@@ -151,19 +159,19 @@ def _disagreements(wanted: Mapping[str, Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _option_faults(common: Mapping[str, Any]) -> list[str]:
+def _option_faults(variables: Mapping[str, Any]) -> list[str]:
     """Return what the node would refuse, so that it is said before any node is asked."""
-    options = {name.removeprefix("mlx_"): value for name, value in common.items()}
+    options = {name.removeprefix("mlx_"): value for name, value in variables.items()}
     faults = []
-    for check in (lambda: check_run_name(common["mlx_run"]), lambda: proof_of(options), lambda: policy_of(options)):
+    for check in (lambda: check_run_name(variables["mlx_run"]), lambda: proof_of(options), lambda: policy_of(options)):
         try:
             check()
         except MusterError as error:
             faults.append(str(error))
-    if common["mlx_connections_per_ip"] < 1:
-        faults.append(f"mlx_connections_per_ip is {common['mlx_connections_per_ip']}, and a ring needs at least 1")
-    if not 1 <= common["mlx_starting_port"] <= 65535:
-        faults.append(f"mlx_starting_port is {common['mlx_starting_port']}, and ports go from 1 to 65535")
+    if variables["mlx_connections_per_ip"] < 1:
+        faults.append(f"mlx_connections_per_ip is {variables['mlx_connections_per_ip']}, and a ring needs at least 1")
+    if not 1 <= variables["mlx_starting_port"] <= 65535:
+        faults.append(f"mlx_starting_port is {variables['mlx_starting_port']}, and ports go from 1 to 65535")
     return faults
 
 

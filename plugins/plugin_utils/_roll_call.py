@@ -29,6 +29,8 @@ def rank_rows(results: Mapping[str, Mapping[str, Any]]) -> tuple[list[Row], list
     for host, result in results.items():
         if not result or result.get("unreachable"):
             facts.append({"run": None, "rank": None, "node": host, "state": "unreachable"})
+        elif result.get("failed") and "ranks" not in result:
+            facts.append({"run": None, "rank": None, "node": host, "state": "unknown"})
         facts += [dict(rank, node=host) for rank in result.get("ranks", [])]
     facts.sort(key=lambda fact: (fact["run"] is None, fact["run"] or "", fact["rank"] or 0, fact["node"]))
     return [_rank_row(fact) for fact in facts], facts
@@ -121,9 +123,9 @@ def table(columns: Sequence[str], rows: Sequence[Row], width: int | None) -> lis
     lines = []
     folded = width is not None and sum(widths) + 2 * (len(widths) - 1) > width
     shown = len(columns) - 1 if folded else len(columns)
-    for line, tone in zip(cells, [PLAIN, *(row.tone for row in rows)], strict=True):
+    for number, (line, tone) in enumerate(zip(cells, [PLAIN, *(row.tone for row in rows)], strict=True)):
         lines.append(("  ".join(cell.ljust(widths[i]) for i, cell in enumerate(line[:shown])).rstrip(), tone))
-        if folded and tone != PLAIN:
+        if folded and number > 0:
             lines.append((f"  {columns[-1]}: {line[-1]}", tone))
     return lines
 
@@ -142,7 +144,7 @@ def joined(launch: Mapping[str, Any], results: Mapping[str, Any]) -> dict[str, d
 
 def unanswered(facts: Sequence[Mapping[str, Any]]) -> str:
     """Return, in words, which nodes did not answer a roll call; empty when all did."""
-    away = [str(fact["node"]) for fact in facts if fact["state"] == "unreachable"]
+    away = [str(fact["node"]) for fact in facts if fact["state"] in ("unreachable", "unknown")]
     return "Not every node answered: {}. Nothing is known of its ranks.".format(", ".join(away)) if away else ""
 
 
