@@ -64,7 +64,7 @@ class Sighting:
             "size": record.size,
             "pid": record.pid,
             "state": self.state,
-            "age": round(self.now - record.born, 1) if record.born and self.alive else None,
+            "age": max(0.0, round(self.now - record.born, 1)) if record.born and self.alive else None,
             "memory": sum(process.rss for process in self.members) if self.members else None,
             "processes": [process.pid for process in self.members],
             "ports": sorted({int(address.rpartition(":")[2]) for address in record.addresses}),

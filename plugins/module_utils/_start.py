@@ -54,7 +54,8 @@ def start(
 ) -> list[Record]:
     """Start the ranks and return their records, complete with pids.
 
-    Raises MusterError when a rank was not born: its supervisor died, a teardown passed, or its program cannot be run.
+    Raises MusterError when a rank was not born: its supervisor died or was late, or a teardown passed. That a program
+    cannot be run may show here, or only in the rank's exit.json.
     """
     run = wanted[0].run
     work = make_private(places, places.work(run, launch.instance))
@@ -65,12 +66,12 @@ def start(
     supervisor = os.path.join(folder, "supervisor.py")
     write_whole(supervisor, _supervisor_source())
     intended = [prepare(places, specification, launch, work, system) for specification in wanted]
-    children = [
-        _spawn(places, supervisor, specification, record, login) for specification, record in zip(wanted, intended)
-    ]
+    children: list[subprocess.Popen[bytes]] = []
     try:
+        for specification, record in zip(wanted, intended):
+            children.append(_spawn(places, supervisor, specification, record, login))
         return [_await_birth(places, record, child, system) for record, child in zip(intended, children)]
-    except MusterError:
+    except (MusterError, OSError):
         # A supervisor that is late must not start its rank after this launch was given up. Those that have recorded
         # their rank's birth are left to the teardown that follows.
         for record, child in zip(intended, children):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # pragma: no cover
     from typing import Any
 
 UTF8 = ("utf-8", "surrogateescape")
+AWAITED = (signal.SIGTERM, signal.SIGCHLD)
 UNBORN = 125  # exit code of a rank that its gate never let through
 
 
@@ -37,6 +38,11 @@ def main() -> None:
     os.dup2(null, 0)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Waited for below together with the rank's end: a handler would miss the signal that comes right before waitpid.
+    signal.signal(
+        signal.SIGCHLD, lambda number, frame: None
+    )  # macOS drops a signal without a handler, even a blocked one
+    signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED)
     gate, release = os.pipe()
     failure, report = os.pipe()
     pid = os.fork()
@@ -44,7 +50,6 @@ def main() -> None:
         os.close(release)
         os.close(failure)
         become_rank(job, gate, report)
-    signal.signal(signal.SIGTERM, lambda number, frame: pass_on(pid, number))
     os.close(gate)
     os.close(report)
     unborn = ""
@@ -62,8 +67,18 @@ def main() -> None:
     if not unborn:
         with contextlib.suppress(OSError):  # a teardown that removed the folder knows
             os.close(os.open(job["began_path"], os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600))
-    dummy, status = os.waitpid(pid, 0)
-    leave(job, status, unborn)
+    leave(job, await_end(pid), unborn)
+
+
+def await_end(pid: int) -> int:
+    """Wait for the rank's end and return its status; pass on what the supervisor is sent meanwhile."""
+    while True:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return status
+        number = signal.sigwait(AWAITED)
+        if number == signal.SIGTERM:
+            pass_on(pid, number)
 
 
 def pass_on(pid: int, number: int) -> None:
@@ -82,6 +97,8 @@ def become_rank(job: dict[str, Any], gate: int, report: int) -> None:
         os.dup2(log, 2)
         for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         if os.read(gate, 1) == b"1":
             code = 127
             os.chdir(job["record"]["cwd"])

@@ -47,12 +47,17 @@ class Watch:
     def __enter__(self) -> Watch:
         """Start to watch."""
         worker = os.getpid()
+        # The child starts with the worker's handlers, and that for SIGTERM ends the worker's whole group.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
         self._child = os.fork()
         if self._child == 0:
             try:
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
                 self._wait_and_react(worker)
             finally:
                 os._exit(0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return self
 
     def __exit__(
@@ -64,7 +69,6 @@ class Watch:
         os.waitpid(self._child, 0)
 
     def _wait_and_react(self, worker: int) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         while os.getppid() == worker:
             if os.path.exists(self._mark) and self._reacted():
                 return

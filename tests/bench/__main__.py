@@ -75,9 +75,7 @@ def throughput(cluster: Cluster, rounds: int) -> None:
     for _ in range(rounds):
         cluster.forget()
         cluster.muster("many_sums.py")
-        cluster.fabric.hosts[0].run(
-            "for i in $(seq 600); do grep -q all_sums /root/.muster/runs/main/*/rank-0/log && exit 0; sleep 0.1; done; exit 1"
-        )
+        cluster.await_words("all_sums")
         cluster.teardown()
         muster.append(slowest_rate(cluster.logs(), HOSTS))
         cluster.forget()

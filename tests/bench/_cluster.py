@@ -49,13 +49,22 @@ class Cluster:
         """Launch with mlx.launch and wait for its end; return when it was called and what it printed."""
         began = time.time()
         argv = [str(_BIN / "mlx.launch"), "--hostfile", str(self.fabric.hostfile), "--python", sys.executable]
-        done = self.fabric.run([*argv, str(PROGRAMS / program)], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        argv.append(str(PROGRAMS / program))
+        done = self.fabric.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         return began, done.stdout
 
     def logs(self) -> str:
         """Return what the ranks of Muster's latest instance printed, from all hosts."""
         script = "cat $(ls -d /root/.muster/runs/main/* | tail -n 1)/rank-*/log"
         return "".join(host.run(script).stdout for host in self.fabric.hosts)
+
+    def await_words(self, words: str) -> None:
+        """Wait until every rank of Muster's latest instance has printed these words; end the bench after a minute."""
+        deadline = time.monotonic() + 60
+        while self.logs().count(words) < len(self.fabric.hosts):
+            if time.monotonic() > deadline:
+                raise SystemExit(f"bench: the ranks should print {words!r} within 60 s, they printed:\n{self.logs()}")
+            time.sleep(0.1)
 
     def forget(self) -> None:
         """Remove what both launchers leave, so that every round finds the same hosts."""

@@ -17,9 +17,11 @@ from tests.integration._playbooks import COMMANDS
 SCRIPT = "pidfile=$(mktemp)"
 
 
-def command(fabric: Fabric, *words: str, python: bool = True, port: int = 32323) -> list[str]:
-    """The command line that runs `words` on every host of the fabric."""
-    options = ["--hostfile", str(fabric.hostfile), "--starting-port", str(port)]
+def command(
+    fabric: Fabric, *words: str, python: bool = True, port: int = 32323, hostfile: Path | None = None
+) -> list[str]:
+    """The command line that runs `words` on every host of the fabric, or of a hostfile."""
+    options = ["--hostfile", str(hostfile or fabric.hostfile), "--starting-port", str(port)]
     return [str(COMMANDS / "mlx.launch"), *options, *(["--python", sys.executable] if python else []), *words]
 
 

@@ -100,7 +100,7 @@ def put(places: Places, one: Record, work: Mapping[str, str] | None = None) -> P
     return folder
 
 
-def eventually[T](look: Callable[[], T], seconds: float = 15.0) -> T:
+def eventually[T](look: Callable[[], T], seconds: float = 30.0) -> T:
     """Look until what is seen counts as true, and return it; fail when the seconds are over."""
     deadline = time.monotonic() + seconds
     while not (seen := look()):

@@ -83,7 +83,7 @@ class Supervised:
 
     def exit(self) -> dict[str, Any]:
         """Return exit.json once the supervisor has ended."""
-        assert self.process.wait(15) == 0, self.said()
+        assert self.process.wait(30) == 0, self.said()
         data: dict[str, Any] = json.loads((self.folder / "exit.json").read_bytes())
         return data
 

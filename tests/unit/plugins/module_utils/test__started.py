@@ -75,6 +75,32 @@ def pids(result: dict[str, Any]) -> list[int]:
     return [one["pid"] for one in result["ranks"]]
 
 
+class Late(subprocess.Popen[bytes]):
+    """A supervisor that has its job, and does not get on with it until its input ends."""
+
+    last: Late
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        assert self.stdin is not None
+        self.kept = os.dup(self.stdin.fileno())
+        Late.last = self
+
+    def has_its_job(self) -> bool:
+        """Whether it has read all that was written; it waits for the end of it then."""
+        return fcntl.ioctl(self.kept, termios.FIONREAD, bytes(4)) == bytes(4)
+
+    def poll(self) -> int | None:
+        eventually(self.has_its_job)
+        return super().poll()
+
+    def go_on(self) -> None:
+        """Let it get on with its job, and wait until it is done."""
+        eventually(lambda: self.has_its_job() or self.returncode is not None)
+        os.close(self.kept)
+        self.wait(30)
+
+
 def test_a_whole_life(places: Places) -> None:
     first = up(places)
     assert (first["changed"], first["action"]) == (True, "start")
@@ -214,25 +240,26 @@ class TestFailed:
         self, places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The node swaps, so that the birth takes too long; the launch is stood down; then the supervisor goes on."""
-        made: list[Late] = []
-
-        class Late(subprocess.Popen[bytes]):
-            """A supervisor that has its job, and does not get on with it until its input ends."""
-
-            def __init__(self, *arguments: Any, **options: Any) -> None:
-                super().__init__(*arguments, **options)
-                assert self.stdin is not None
-                self.kept = os.dup(self.stdin.fileno())
-                made.append(self)
-
-            def poll(self) -> int | None:
-                eventually(lambda: fcntl.ioctl(self.kept, termios.FIONREAD, bytes(4)) == bytes(4))
-                return super().poll()
-
         monkeypatch.setattr(subprocess, "Popen", Late)
         monkeypatch.setattr(_start, "_BIRTH", 0.1)
         with pytest.raises(MusterError, match="should record its birth"):
             up(places, ranks=[0], hosts=HOSTS[:1], command=["/bin/sh", "-c", "echo ran > ran"], cwd=str(tmp_path))
-        os.close(made[0].kept)
-        made[0].wait(15)
+        Late.last.go_on()
+        assert not (tmp_path / "ran").exists()
+
+    def test_a_supervisor_starts_nothing_when_the_next_one_cannot_be_spawned(
+        self, places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The node is out of processes, memory or disk after the first of two; the launch is stood down."""
+        left = iter([Late])
+
+        def spawn(*arguments: Any, **options: Any) -> Late:
+            for kind in left:
+                return kind(*arguments, **options)
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+
+        monkeypatch.setattr(subprocess, "Popen", spawn)
+        with pytest.raises(OSError, match="temporarily unavailable"):
+            up(places, command=["/bin/sh", "-c", "echo ran > ran"], cwd=str(tmp_path))
+        Late.last.go_on()
         assert not (tmp_path / "ran").exists()

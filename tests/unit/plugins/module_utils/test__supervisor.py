@@ -208,7 +208,7 @@ class TestEnd:
         pid = one.record()["pid"]
         one.folder.rename(one.folder.with_name("away"))
         os.kill(pid, signal.SIGKILL)
-        assert one.process.wait(15) == 0
+        assert one.process.wait(30) == 0
         one.folder.with_name("away").rename(one.folder)
         assert one.said() == ""
         assert not (one.folder / "exit.json").exists()

@@ -53,7 +53,7 @@ def test_words_that_no_program_can_get_are_reported(supervise: Supervise, where:
     else:
         one.job["environment"]["X"] = word
     one.go()
-    one.process.wait(15)
+    one.process.wait(30)
     assert one.exit()["unborn"]
 
 
@@ -90,10 +90,11 @@ def test_no_log_behind_a_symlink_is_opened(supervise: Supervise, tmp_path: Path)
     assert ((tmp_path / "target").read_bytes(), os.listdir(one.work)) == (b"", [])
 
 
+# It sleeps in short, since a signal right before a long sleep would only be seen after it.
 HEEDS = (
     "import signal, sys, time\n"
     "signal.signal(signal.SIGTERM, lambda *_: sys.exit(print('told', flush=True) or 3))\n"
-    "print('up', flush=True)\nwhile True: time.sleep(0.01)"  # a signal right before a long sleep would only count after it
+    "print('up', flush=True)\nwhile True: time.sleep(0.01)"
 )
 
 
@@ -168,6 +169,6 @@ def test_a_job_that_did_not_arrive_whole_starts_nothing(supervise: Supervise, jo
     one = supervise("/bin/sh", "-c", "echo ran > ran")
     with one.process.pipe as pipe:
         pipe.write(job)
-    assert one.process.wait(15) != 0
+    assert one.process.wait(30) != 0
     assert os.listdir(one.work) == []
     assert one.said()
