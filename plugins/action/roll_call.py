@@ -42,7 +42,7 @@ class ActionModule(ActionBase):
             return {**result, **self._receipts(results, str(args.get("run", "main")), launch)}
         rows, facts = _roll_call.rank_rows(results)
         self._show("ROLL CALL", _roll_call.RANK_COLUMNS, rows, "no rank is recorded on {}".format(", ".join(hosts)))
-        self._show_kept_work(results)
+        self._show_notes(results)
         return {**result, "changed": False, "ranks": facts, "problem": _roll_call.unanswered(facts)}
 
     def _receipts(self, results: Results, run: str, launch: Results) -> dict[str, Any]:
@@ -101,8 +101,10 @@ class ActionModule(ActionBase):
             display.display(line, color=colors[tone], stderr=stderr)
 
     @staticmethod
-    def _show_kept_work(results: Results) -> None:
+    def _show_notes(results: Results) -> None:
         for host, result in results.items():
+            if result.get("quarantine"):
+                display.display(f"quarantine: {host} needs a reboot, {result['quarantine']}", stderr=_for_machines())
             for folders in (result.get("work") or {}).values():
                 for folder in folders:
                     display.display(f"work: {folder} on {host}", stderr=_for_machines())

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.muster.mlx.plugins.module_utils._look import kept_work, settle, snapshot, strays
+from ansible_collections.muster.mlx.plugins.module_utils._quarantine import read_quarantine
 from ansible_collections.muster.mlx.plugins.module_utils._run import check_run_name
 from ansible_collections.muster.mlx.plugins.module_utils._state_dir import open_state, runs
 from ansible_collections.muster.mlx.plugins.module_utils._system import Run, this_system
@@ -25,6 +26,8 @@ def call(params: Mapping[str, Any], check: bool, run: Run) -> dict[str, Any]:
         result["damaged"] += [vars(one) for one in damaged]
         result["work"][name] = kept_work(places, name)
     seen = snapshot(system)
+    note = read_quarantine(places, seen.boot)
+    result["quarantine"] = note.reason if note else ""
     for name in wanted:
         result["strays"] += [
             {"run": name, "pid": one.pid, "command": one.command} for one in strays(places, name, seen)

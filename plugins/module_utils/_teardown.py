@@ -102,6 +102,7 @@ def tear_down(
     rank_receipts = tuple(_rank_receipt(places, one, seen, listeners) for one in progress)
     note = _quarantine(places, run, progress, seen)
     problems = [_damage(one) for one in found.damaged] + [_stray(one) for one in strays(places, run, seen)]
+    problems += [f"rank {one.record.rank}: {words}" for one in progress if one.members for words in one.refused]
     removed: list[str] = []
     if keep is not None:
         kept = {receipt.instance for receipt in rank_receipts if receipt.left}

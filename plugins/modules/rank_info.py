@@ -119,6 +119,11 @@ damaged:
   type: list
   elements: dict
   sample: [{"path": "/Users/me/.muster/runs/main/x/rank-0/record.json", "reason": "it is a symlink"}]
+quarantine:
+  description: Why the node needs a reboot before the next launch, empty when it needs none.
+  returned: always
+  type: str
+  sample: ""
 strays:
   description: Processes that carry a run's marker though no record names them.
   returned: always

@@ -13,6 +13,7 @@ RANK_COLUMNS = ("run", "rank", "node", "pid", "state", "age", "memory", "ports",
 RECEIPT_COLUMNS = ("run", "rank", "node", "pid", "was", "signals", "seconds", "ended", "verdict")
 
 GOOD, BAD, PLAIN = "good", "bad", "plain"
+UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,8 @@ def receipt_rows(results: Mapping[str, Mapping[str, Any]], run: str) -> tuple[li
         if receipt is None:
             ranks, verdict = result.get("ranks", []) if result else [], _verdict(result)
             facts.append({"node": host, "run": run, "verdict": verdict})
+            if verdict == UNKNOWN and result and not result.get("unreachable"):
+                facts[-1]["why"] = str(result.get("msg", "")).rstrip(".")
             rows += [_would_end(host, rank) for rank in ranks] or [_empty(host, run, verdict)]
             continue
         facts.append(dict(receipt, node=host))
@@ -73,7 +76,7 @@ def receipt_rows(results: Mapping[str, Mapping[str, Any]], run: str) -> tuple[li
 def _verdict(result: Mapping[str, Any] | None) -> str:
     if result and not result.get("unreachable") and not result.get("failed"):
         return "not looked at" if "ranks" not in result else "check mode"
-    return "unknown"
+    return UNKNOWN
 
 
 def _receipt_row(host: str, receipt: Mapping[str, Any], rank: Mapping[str, Any]) -> Row:
@@ -154,8 +157,10 @@ def unproven(run: str, facts: Sequence[Mapping[str, Any]]) -> list[str]:
     for fact in facts:
         node = fact["node"]
         if fact["verdict"] == "unknown":
-            words.append(f"- {node}: unknown, it could not be asked; run the teardown again when it can be reached")
+            why = fact.get("why") or "it could not be asked"
+            words.append(f"- {node}: unknown, {why}; run the teardown again when that is mended")
         words += [f"- {node}: {problem}" for problem in fact.get("problems", [])]
+        words += [f"- {node} needs a reboot: {fact['quarantine']}"] if fact.get("quarantine") else []
         for rank in fact.get("ranks", []):
             words += [f"- {node}: rank {rank['rank']}, process {left} is left" for left in rank["left"]]
             words += [f"- {node}: rank {rank['rank']}, {port}" for port in rank["ports"]]
