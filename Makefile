@@ -2,7 +2,7 @@
 N ?= 4
 PYTHON = .venv/bin/python
 
-.PHONY: help demo test lint sanity unit integration bench fabric-up fabric-down changelog clean
+.PHONY: help demo test lint sanity unit integration molecule bench fabric-up fabric-down changelog clean
 
 help: ## Show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -25,6 +25,10 @@ unit: ## Run the tests that need nothing but this checkout
 
 integration: ## Run the tests on the fabric (root on Linux)
 	@scripts/test integration
+
+molecule: ## Run the molecule scenario on the fabric (root on Linux)
+	@scripts/bootstrap dev
+	@mkdir -p build && PATH="$(CURDIR)/.venv/bin:$$PATH" MOLECULE_EPHEMERAL_DIRECTORY="$(CURDIR)/build/molecule" molecule test
 
 bench: ## Measure launch and teardown on the fabric (root on Linux)
 	@scripts/bootstrap dev

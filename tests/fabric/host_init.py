@@ -37,6 +37,8 @@ def build_root(config: dict[str, Any]) -> None:
         os.makedirs(f"{top}/{name}", exist_ok=True)
     os.chmod(top + "/root", 0o755)  # interpreters below it must be reachable for every user
     _linux.bind(top, top)
+    # Takes back what the bind inherits: many a machine mounts /run, where this disk lies, with noexec.
+    _linux.mount("none", top, flags=_linux.MS_REMOUNT | _linux.MS_BIND)
     for name, link in config["links"].items():
         if not os.path.lexists(f"{top}/{name}"):
             os.symlink(link, f"{top}/{name}")

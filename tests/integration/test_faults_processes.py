@@ -79,6 +79,7 @@ def ice(whole_fabric: Fabric, playbooks: Playbooks, tmp_path: Path) -> Iterator[
         host.run(f"mknod /dev/frozen b 7 {number} && mkdir -p {MOUNT} && mount -t ext4 /dev/frozen {MOUNT}")
         yield Ice(host)
     finally:
+        whole_fabric["h1"].run(["rm", "-rf", MOUNT])
         # The host may have been booted meanwhile: then the mount is gone, and only the loop device is left.
         host.run(["fsfreeze", "-u", MOUNT], check=False)
         for one in [*_nodes.ranks(host), *_nodes.supervisors(host)]:
@@ -91,10 +92,9 @@ def ice(whole_fabric: Fabric, playbooks: Playbooks, tmp_path: Path) -> Iterator[
 
 def held(playbooks: Playbooks, ice: Ice, two: Path) -> tuple[int, Outcome]:
     """Launch on two hosts, let the rank of h2 write to ice, and tear down: its pid, and what the teardown said."""
-    path = f"{MOUNT}/checkpoint"
-    hosts = playbooks.inventory({"h1": {}, "h2": {"mlx_env": {}}}, name="held")
-    _nodes.inside(playbooks.fabric["h1"], MOUNT).mkdir(parents=True, exist_ok=True)
-    pids = launch(playbooks, hosts, ["frozen.py", path], "writing").pids
+    path = f"{MOUNT}/checkpoint"  # on h1 an ordinary folder
+    playbooks.fabric["h1"].run(["mkdir", "-p", MOUNT])
+    pids = launch(playbooks, two, ["frozen.py", path], "writing").pids
     (pid,) = pids["h2"].values()
     ice.freeze()
     _nodes.eventually(lambda: state(ice.host, pid) == "D", "the rank of h2 to sleep in the kernel")
@@ -150,3 +150,95 @@ def test_a_reboot_ends_a_quarantine(playbooks: Playbooks, whole_fabric: Fabric, 
     assert torn.receipts["h2"]["ranks"][0]["signals"] == []
     assert torn.receipts["h2"]["quarantine"] == ""
     assert ice.host.files(NOTE) == []
+
+
+# -- a rank that takes its time, and a rank with children ----------------------------------------------------------------
+
+
+def test_memory_that_falls_slowly_is_waited_for(playbooks: Playbooks) -> None:
+    """2 GB in ten steps over 5 s, mlx_grace 1.5: as long as memory falls no SIGKILL comes, and the rank exits 0."""
+    one = playbooks.inventory({"h1": {}})
+    megabytes = 2000 if available() > 4000 else 400
+    print(f"the rank holds {megabytes} MB")
+    launch(playbooks, one, ["releasing.py", str(megabytes), "10", "0.5"], "loaded")
+    torn = playbooks.teardown(inventory=one, mlx_grace=1.5, mlx_grace_max=30).ok()
+    assert signals(torn, "h1") == ["SIGTERM"]
+    rank = torn.receipts["h1"]["ranks"][0]
+    assert rank["state"] == "exited 0"
+    assert 4 < rank["seconds"] < 15, "it took longer than the grace"
+    assert torn.receipts["h1"]["verdict"] == "clean"
+
+
+def available() -> int:
+    """Megabytes of memory that this machine has to spare."""
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("MemAvailable:"))
+
+
+@pytest.mark.parametrize("bare", [False, True], ids=["rank alive", "rank killed before"])
+def test_children_wherever_they_went(playbooks: Playbooks, fabric: Fabric, bare: bool) -> None:
+    """In a new session, forked twice, deaf to SIGTERM: none is left, whether the rank led them to the end or not."""
+    one, host = playbooks.inventory({"h1": {}}), fabric["h1"]
+    launched = launch(playbooks, one, ["clan.py"], "forked")
+    (leader,) = launched.pids["h1"].values()
+    work = f"/root/.muster/runs/main/{launched.ranks[0]['instance']}/work"
+    names = ("session", "double", "stubborn")
+    _nodes.eventually(lambda: all(host.files(f"{work}/{name}") for name in names), "three children")
+    children = {name: int(_nodes.read(host, f"{work}/{name}")) for name in names}
+    assert {one.pid for one in _nodes.ranks(host)} == {leader, *children.values()}
+    if bare:
+        host.run(["kill", "-KILL", str(leader)])
+        _nodes.eventually(lambda: not _nodes.supervisors(host), "the supervisor to write how its rank ended")
+    torn = playbooks.teardown(inventory=one, mlx_grace=1, mlx_grace_max=1).ok()
+    assert torn.receipts["h1"]["verdict"] == "clean"
+    assert signals(torn, "h1") == ["SIGTERM", "SIGKILL"], "for the one that ignores the first"
+    assert not any(state(host, pid) for pid in children.values())
+    assert _nodes.left(fabric) == []
+
+
+# -- killed behind Muster's back -----------------------------------------------------------------------------------------
+
+
+def test_a_supervisor_that_was_killed(playbooks: Playbooks, fabric: Fabric, two: Path) -> None:
+    """The rank it left is found by its record, ended, and its files go, the coordination file too."""
+    first = playbooks.launch(inventory=two).ok()
+    host = fabric["h2"]
+    (supervisor,) = _nodes.supervisors(host)
+    host.run(["kill", "-KILL", str(supervisor.pid)])
+    _nodes.eventually(lambda: not _nodes.supervisors(host), "the supervisor to be gone")
+    assert [one.pid for one in _nodes.ranks(host)] == list(first.pids["h2"].values())
+    assert len(host.files("/root/.muster/runs/main/*/rank-1/hosts-*.json")) == 1
+    assert [rank["state"] for rank in playbooks.status(inventory=two).ok().ranks] == ["running", "running"]
+
+    torn = playbooks.teardown(inventory=two).ok()
+    assert {receipt["verdict"] for receipt in torn.receipts.values()} == {"clean"}
+    assert torn.receipts["h2"]["ranks"][0]["was"] == "running"
+    assert signals(torn, "h2") == ["SIGTERM"]
+    assert torn.receipts["h2"]["ranks"][0]["state"] == "dead", "it ended, and nobody was there to see how"
+    assert _nodes.left(fabric) == []
+
+
+def test_a_rank_that_was_killed(playbooks: Playbooks, fabric: Fabric, two: Path) -> None:
+    """Its supervisor, paused while it happens, writes down the signal: status and receipt tell it, the files go."""
+    first = launch(playbooks, two, ["tidy.py"], "working")
+    host = fabric["h2"]
+    (pid,) = first.pids["h2"].values()
+    (supervisor,) = _nodes.supervisors(host)
+    host.run(["kill", "-STOP", str(supervisor.pid)])
+    try:
+        host.run(["kill", "-KILL", str(pid)])
+        _nodes.eventually(lambda: state(host, pid) == "Z", "the rank to be dead, and not waited for")
+        assert host.files("/root/.muster/runs/main/*/rank-1/exit.json") == []
+        early = playbooks.status(inventory=two).ok()
+        assert [rank["state"] for rank in early.ranks] == ["running", "dead"], "how, nobody has said yet"
+    finally:
+        host.run(["kill", "-CONT", str(supervisor.pid)])
+    _nodes.eventually(lambda: not _nodes.supervisors(host), "the supervisor to write how its rank ended, and to end")
+    status = playbooks.status(inventory=two).ok()
+    assert [rank["state"] for rank in status.ranks] == ["running", "killed by SIGKILL"]
+
+    torn = playbooks.teardown(inventory=two).ok()
+    assert signals(torn, "h2") == []
+    assert (torn.receipts["h2"]["ranks"][0]["was"], torn.receipts["h2"]["verdict"]) == ("killed by SIGKILL", "clean")
+    assert signals(torn, "h1") == ["SIGTERM"]
+    assert _nodes.left(fabric) == []
