@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from typing import Any
 
 from ansible import constants as C
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.muster.mlx.plugins.plugin_utils import _clients, _leftover_rows, _roll_call
+from ansible_collections.muster.mlx.plugins.plugin_utils import _clients, _leftover_rows, _roll_call, _terminal
 from ansible_collections.muster.mlx.plugins.plugin_utils._plan import new_instance
 
 display = Display()
@@ -96,7 +95,7 @@ class ActionModule(ActionBase):
         if not rows:
             display.display(empty, stderr=stderr)
             return
-        width = display.columns if sys.__stdout__ is not None and _to_terminal() else None
+        width = _terminal.WIDTH
         for line, tone in _roll_call.table(columns, rows, width):
             display.display(line, color=colors[tone], stderr=stderr)
 
@@ -121,7 +120,3 @@ def _registered(name: str, hosts: list[str], variables: dict[str, Any]) -> Resul
 def _for_machines() -> bool:
     # A callback that prints one JSON document owns stdout; the table must not break it.
     return "json" in C.config.get_config_value("DEFAULT_STDOUT_CALLBACK")
-
-
-def _to_terminal() -> bool:
-    return os.isatty(1)

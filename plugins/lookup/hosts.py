@@ -39,11 +39,14 @@ from ansible.errors import AnsibleLookupError
 from ansible.inventory.manager import InventoryManager
 from ansible.plugins.lookup import LookupBase
 from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
+from ansible_collections.muster.mlx.plugins.plugin_utils import _terminal
 from ansible_collections.muster.mlx.plugins.plugin_utils._hosts import check_selection, pattern_of
 
 
 class LookupModule(LookupBase):
     """See DOCUMENTATION."""
+
+    width = _terminal.WIDTH  # asked here, for the workers that draw tables
 
     def run(self, terms: list[Any], variables: dict[str, Any] | None = None, **kwargs: Any) -> list[str]:
         """Return the hosts' names."""

@@ -126,12 +126,15 @@ def _start_anew(places: Places, wish: Wish, living: Sequence[Sighting], system: 
 def _clear(places: Places, wish: Wish, replaceable: set[str], system: System) -> None:
     """Remove what earlier instances left, and stand down those living ranks that the decision knew of."""
     run = wish.specifications[0].run
-    found = find(places, run, "", snapshot(system))
-    if any(one.members and one.record.marker not in replaceable for one in found.ranks):
-        raise MusterError(f"Run {run} should start", "another launch of it started meanwhile", "Look with status.yml")
-    if not found.anything:
-        return
-    receipt = tear_down(places, run, found, wish.policy, wish.launch.issued, wish.keep, system)
+    with lock(places, "teardown-" + run, wish.policy.grace_max + 30):
+        found = find(places, run, "", snapshot(system))
+        if any(one.members and one.record.marker not in replaceable for one in found.ranks):
+            raise MusterError(
+                f"Run {run} should start", "another launch of it started meanwhile", "Look with status.yml"
+            )
+        if not found.anything:
+            return
+        receipt = tear_down(places, run, found, wish.policy, wish.launch.issued, wish.keep, system)
     if receipt.verdict != CLEAN:
         raise MusterError(
             f"What is left of run {run} should be gone before it starts",
@@ -142,8 +145,10 @@ def _clear(places: Places, wish: Wish, replaceable: set[str], system: System) ->
 
 
 def _take_down(places: Places, run: str, wish: Wish, system: System) -> Receipt:
-    found = find(places, run, wish.launch.instance, snapshot(system))
-    return tear_down(places, run, found, wish.policy, wish.launch.issued, wish.keep, system)
+    # Under the lock of teardowns: one that passes at the same time must not remove the same files.
+    with lock(places, "teardown-" + run, wish.policy.grace_max + 30):
+        found = find(places, run, wish.launch.instance, snapshot(system))
+        return tear_down(places, run, found, wish.policy, wish.launch.issued, wish.keep, system)
 
 
 def started_diff(places: Places, wanted: Sequence[Specification], living: Sequence[Sighting]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
@@ -40,10 +40,33 @@ def open_state(path: str) -> Places:
     if not os.path.isabs(root):
         raise MusterError("mlx_state_dir is an absolute path, or one below ~", f"{path!r}")
     root = os.path.normpath(root)
+    _check_parents(root)
     if os.path.lexists(root):
         _check_own(root)
         check_private(root)
     return Places(root)
+
+
+def _check_parents(root: str) -> None:
+    """Refuse a place that another user can put something else into: Muster's own program is run from there.
+
+    As sshd's StrictModes does for keys: each folder on the way is root's or this user's, and nobody else can rename
+    in it.
+    """
+    folder = os.path.realpath(os.path.dirname(root))
+    while True:
+        if os.path.isdir(folder):
+            info = os.stat(folder)
+            writable = info.st_mode & 0o022 and not info.st_mode & stat.S_ISVTX
+            if info.st_uid not in (0, os.geteuid()) or writable:
+                raise MusterError(
+                    f"The state directory {root} must be where no other user can replace it",
+                    f"{folder} {'can be written by others' if writable else f'belongs to user id {info.st_uid}'}",
+                    "Set mlx_state_dir to a directory below your home",
+                )
+        if folder == os.path.dirname(folder):
+            return
+        folder = os.path.dirname(folder)
 
 
 def _check_own(root: str) -> None:
@@ -108,10 +131,11 @@ def write_whole(path: str, content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.rename(temporary, path)
-    except OSError:
+    except OSError as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-        raise
+        # A write says what went wrong and not where.
+        raise OSError(error.errno, error.strerror, path) from error
 
 
 def write_json(path: str, data: Any) -> None:
@@ -201,7 +225,10 @@ def instances(places: Places, run: str) -> list[str]:
 def ranks(places: Places, run: str, instance: str) -> list[int]:
     """Return the rank numbers that have a folder in an instance."""
     names = _names(places.instance(run, instance))
-    return sorted(int(name[5:]) for name in names if name.startswith("rank-") and name[5:].isdigit())
+    found = sorted(int(name[5:]) for name in names if name.startswith("rank-") and name[5:].isdigit())
+    for rank in found:
+        _names(places.rank(run, instance, rank))  # a folder that is a link must not be looked into
+    return found
 
 
 def records(places: Places, run: str) -> list[Record | Damaged]:
@@ -219,16 +246,17 @@ def remove(path: str) -> bool:
     return True
 
 
-def prune(places: Places, run: str, keep: int) -> list[str]:
+def prune(places: Places, run: str, keep: int, living: Collection[str] = ()) -> list[str]:
     """Remove the oldest finished instances of a run beyond `keep`; return their folders.
 
-    An instance with a record, or with something in its working directory, stays.
+    An instance with a record, with something in its working directory, or of which a process lives stays.
     """
     finished = [
         instance
         for instance in instances(places, run)
         if all(read_record(places, run, instance, rank) is None for rank in ranks(places, run, instance))
         and not _names(places.work(run, instance))
+        and instance not in living
     ]
     gone = [places.instance(run, instance) for instance in finished[: max(0, len(finished) - keep)]]
     for folder in gone:
@@ -269,7 +297,11 @@ def lock(places: Places, name: str, timeout: float) -> Iterator[None]:
 
 
 def _names(folder: str) -> list[str]:
+    """Return what a folder of Muster holds; raise MusterError when it is a link, or another user's."""
     try:
-        return os.listdir(folder)
+        info = os.lstat(folder)
     except (FileNotFoundError, NotADirectoryError):
         return []
+    if stat.S_ISLNK(info.st_mode) or (stat.S_ISDIR(info.st_mode) and info.st_uid != os.geteuid()):
+        check_private(folder)
+    return os.listdir(folder) if stat.S_ISDIR(info.st_mode) else []

@@ -104,9 +104,10 @@ def tear_down(
     problems = [_damage(one) for one in found.damaged] + [_stray(one) for one in strays(places, run, seen)]
     problems += [f"rank {one.record.rank}: {words}" for one in progress if one.members for words in one.refused]
     removed: list[str] = []
+    living = {mark.split("/")[1] for mark in seen.markers.values() if mark.startswith(run + "/")}
     if keep is not None:
         kept = {receipt.instance for receipt in rank_receipts if receipt.left}
-        kept |= {one.path.split(os.sep)[-3] for one in found.damaged}
+        kept |= {one.path.split(os.sep)[-3] for one in found.damaged} | living
         removed += _remove_files(places, run, [path for path in found.files if not _below(path, kept)], problems)
     receipt = Receipt(
         run=run,
@@ -125,7 +126,7 @@ def tear_down(
     for instance in sorted({one.record.instance for one in progress}):
         write_json(os.path.join(places.instance(run, instance), "receipt.json"), receipt.to_json())
     if keep is not None:
-        prune(places, run, keep)
+        prune(places, run, keep, living)
     return receipt
 
 

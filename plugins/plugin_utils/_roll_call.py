@@ -33,8 +33,23 @@ def rank_rows(results: Mapping[str, Mapping[str, Any]]) -> tuple[list[Row], list
         elif result.get("failed") and "ranks" not in result:
             facts.append({"run": None, "rank": None, "node": host, "state": "unknown"})
         facts += [dict(rank, node=host) for rank in result.get("ranks", [])]
+        facts += [_damaged(host, one) for one in result.get("damaged", [])]
+        facts += [{**one, "rank": None, "node": host, "state": "no record"} for one in result.get("strays", [])]
     facts.sort(key=lambda fact: (fact["run"] is None, fact["run"] or "", fact["rank"] or 0, fact["node"]))
     return [_rank_row(fact) for fact in facts], facts
+
+
+def _damaged(host: str, one: Mapping[str, Any]) -> dict[str, Any]:
+    *_, run, _instance, rank, _name = one["path"].split("/")
+    number = int(rank.rpartition("-")[2])
+    return {
+        "run": run,
+        "rank": number,
+        "node": host,
+        "state": "damaged record",
+        "log": one["path"],
+        "reason": one["reason"],
+    }
 
 
 def _rank_row(fact: Mapping[str, Any]) -> Row:
@@ -146,9 +161,15 @@ def joined(launch: Mapping[str, Any], results: Mapping[str, Any]) -> dict[str, d
 
 
 def unanswered(facts: Sequence[Mapping[str, Any]]) -> str:
-    """Return, in words, which nodes did not answer a roll call; empty when all did."""
-    away = [str(fact["node"]) for fact in facts if fact["state"] in ("unreachable", "unknown")]
-    return "Not every node answered: {}. Nothing is known of its ranks.".format(", ".join(away)) if away else ""
+    """Return, in words, what a roll call leaves open: nodes that did not answer, ranks whose record tells nothing."""
+    away = [str(fact["node"]) for fact in facts if fact["state"] in ("unreachable", UNKNOWN)]
+    words = [f"Not every node answered: {', '.join(away)}. Nothing is known of its ranks."] if away else []
+    for fact in facts:
+        if fact["state"] == "damaged record":
+            words.append(f"{fact['node']}: {fact['log']} cannot be believed ({fact['reason']}); its rank may live.")
+        if fact["state"] == "no record":
+            words.append(f"{fact['node']}: process {fact['pid']} is of run {fact['run']}, and no record names it.")
+    return "\n".join(words)
 
 
 def unproven(run: str, facts: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -110,7 +110,7 @@ def two(playbooks: Playbooks) -> Path:
 
 
 def test_a_rank_that_the_kernel_holds(playbooks: Playbooks, whole_fabric: Fabric, ice: Ice, two: Path) -> None:
-    """Uninterruptible: never called gone, its record stays, the node takes no launch until a teardown proves it gone."""
+    """Uninterruptible: never called gone, its record stays, no launch until a teardown proves it gone."""
     pid, torn = held(playbooks, ice, two)
     torn.failed("h2", f"{pid}", "held by the kernel", "reboot")
     assert {node: receipt["verdict"] for node, receipt in torn.receipts.items()} == {"h1": "clean", "h2": "dirty"}
@@ -152,7 +152,7 @@ def test_a_reboot_ends_a_quarantine(playbooks: Playbooks, whole_fabric: Fabric, 
     assert ice.host.files(NOTE) == []
 
 
-# -- a rank that takes its time, and a rank with children ----------------------------------------------------------------
+# -- a rank that takes its time, and a rank with children --------------------------------------------------------------
 
 
 def test_memory_that_falls_slowly_is_waited_for(playbooks: Playbooks) -> None:
@@ -196,7 +196,7 @@ def test_children_wherever_they_went(playbooks: Playbooks, fabric: Fabric, bare:
     assert _nodes.left(fabric) == []
 
 
-# -- killed behind Muster's back -----------------------------------------------------------------------------------------
+# -- killed behind Muster's back ---------------------------------------------------------------------------------------
 
 
 def test_a_supervisor_that_was_killed(playbooks: Playbooks, fabric: Fabric, two: Path) -> None:

@@ -1,4 +1,4 @@
-"""Holds MEGABYTES, and after SIGTERM frees them in STEPS steps, PAUSE seconds apart: releasing.py MB STEPS PAUSE."""
+"""Holds MB, and after SIGTERM frees them in STEPS steps, PAUSE seconds apart: releasing.py MB STEPS PAUSE."""
 
 import mmap
 import signal
@@ -17,6 +17,7 @@ for _ in range(steps):
 
 def release(*_: object) -> None:
     """Free it all, slowly, and end."""
+    print("releasing", flush=True)
     while blocks:
         blocks.pop().close()
         time.sleep(pause)
