@@ -112,17 +112,11 @@ def test_a_disk_that_cannot_be_written_at_the_start(playbooks: Playbooks, fabric
         nothing_happened(outcome.failed("h2", state, "cannot be written", "mlx_state_dir"), fabric)
 
 
-NAMELESS = (
-    "FINDING: on a full disk the error is 'The node refuses a file operation: [Errno 28] No space left on device.': "
-    "it names neither the file nor what to do (DESIGN, house rule 8)"
-)
-
-
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
         ("full", ["No space left"]),
-        pytest.param("full", [f"{DISK}/state"], marks=pytest.mark.xfail(strict=True, reason=NAMELESS)),
+        ("full", [f"{DISK}/state"]),
         ("read-only", ["Read-only", f"{DISK}/state"]),
     ],
 )

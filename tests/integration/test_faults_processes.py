@@ -79,15 +79,17 @@ def ice(whole_fabric: Fabric, playbooks: Playbooks, tmp_path: Path) -> Iterator[
         host.run(f"mknod /dev/frozen b 7 {number} && mkdir -p {MOUNT} && mount -t ext4 /dev/frozen {MOUNT}")
         yield Ice(host)
     finally:
-        whole_fabric["h1"].run(["rm", "-rf", MOUNT])
-        # The host may have been booted meanwhile: then the mount is gone, and only the loop device is left.
-        host.run(["fsfreeze", "-u", MOUNT], check=False)
-        for one in [*_nodes.ranks(host), *_nodes.supervisors(host)]:
-            host.run(["kill", "-KILL", str(one.pid)], check=False)
-        _nodes.eventually(lambda: not _nodes.ranks(host), "the writers on the thawed file system to end")
-        host.run(f"umount {MOUNT}; rm -f /dev/frozen; rmdir {MOUNT}", check=False)
-        if device:
-            subprocess.run(["losetup", "--detach", device], check=False, timeout=30)
+        try:
+            # The host may have been booted meanwhile: then the mount is gone, and only the loop device is left.
+            host.run(["fsfreeze", "-u", MOUNT], check=False)
+            for one in [*_nodes.ranks(host), *_nodes.supervisors(host)]:
+                host.run(["kill", "-KILL", str(one.pid)], check=False)
+            _nodes.eventually(lambda: not _nodes.ranks(host), "the writers on the thawed file system to end")
+            host.run(f"umount {MOUNT}; rm -f /dev/frozen; rmdir {MOUNT}", check=False)
+            whole_fabric["h1"].run(["rm", "-rf", MOUNT])
+        finally:
+            if device:
+                subprocess.run(["losetup", "--detach", device], check=False, timeout=30)
 
 
 def held(playbooks: Playbooks, ice: Ice, two: Path) -> tuple[int, Outcome]:

@@ -130,10 +130,6 @@ def test_records_that_cannot_be_believed(playbooks: Playbooks, fabric: Fabric, w
         assert _nodes.left(fabric) == []
 
 
-SILENT = "FINDING: status.yml drops what rank_info returns as `damaged`: 'no rank is recorded on h1', and ends with 0"
-
-
-@pytest.mark.xfail(strict=True, reason=SILENT)
 def test_the_roll_call_names_a_record_that_cannot_be_believed(playbooks: Playbooks, fabric: Fabric) -> None:
     """Its rank lives: that there is none would be a lie, so status.yml names the file and the reason, and fails."""
     one, host = playbooks.inventory({"h1": {"ansible_user": "mlx"}}), fabric["h1"]
@@ -188,13 +184,6 @@ def test_a_pid_that_is_a_strangers_now(playbooks: Playbooks, fabric: Fabric) -> 
         assert _nodes.left(fabric) == []
 
 
-PRUNED = (
-    "FINDING: a teardown prunes the folder of an instance whose rank lives without a record (prune looks at records "
-    "only), and then no stray of it is looked for: the second teardown says clean, and ends with 0"
-)
-
-
-@pytest.mark.xfail(strict=True, reason=PRUNED)
 def test_a_rank_without_record_is_reported_again_and_again(playbooks: Playbooks, fabric: Fabric) -> None:
     """With `mlx_keep: 0` too: as long as a process of the run lives here, no teardown says that the node is clean."""
     one, host = playbooks.inventory({"h1": {"ansible_user": "mlx"}}), fabric["h1"]

@@ -15,8 +15,6 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
-
 from tests.fabric._fabric import Fabric
 from tests.integration._playbooks import CHECKOUT, COMMANDS, IDLE, Playbooks
 
@@ -87,9 +85,6 @@ def test_coloured_in_a_terminal(playbooks: Playbooks, fabric: Fabric) -> None:
     playbooks.teardown().ok()
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the table is drawn in Ansible's worker, whose standard output is never a terminal"
-)
 def test_as_wide_as_the_terminal(playbooks: Playbooks, fabric: Fabric) -> None:
     """A terminal of 80 columns: no row is wider, the path of a log stands below its row."""
     hosts = playbooks.inventory({"h1": {"mlx_slots": 4}})
