@@ -248,6 +248,11 @@ class TestPrune:
         assert prune(places, "main", keep) == [places.instance("main", name) for name in self.names[:gone]]
         assert instances(places, "main") == list(self.names[gone:])
 
+    def test_one_of_which_a_process_lives_stays(self, places: Places) -> None:
+        self.finished(places, *self.names[:2])
+        assert prune(places, "main", 0, {self.names[0]}) == [places.instance("main", self.names[1])]
+        assert instances(places, "main") == [self.names[0]]
+
     def test_one_with_a_record_with_a_damaged_one_or_with_work_stays(self, places: Places) -> None:
         self.finished(places, *self.names[3:])
         put(places, record(instance=self.names[0]))
@@ -265,3 +270,28 @@ class TestPrune:
 
     def test_a_run_that_never_was(self, places: Places) -> None:
         assert _state_dir.prune(places, "main", 3) == []
+
+
+class TestParents:
+    """Muster's own program is run from the state directory, so nobody else may be able to replace it."""
+
+    @pytest.mark.parametrize("mode", [0o777, 0o775, 0o722])
+    def test_a_parent_that_others_can_write_is_refused(self, tmp_path: Path, mode: int) -> None:
+        (tmp_path / "open").mkdir()
+        (tmp_path / "open").chmod(mode)
+        with pytest.raises(MusterError, match="open can be written by others"):
+            open_state(str(tmp_path / "open" / "state"))
+
+    @needs_root
+    def test_a_parent_of_another_user_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "theirs").mkdir()
+        os.chown(tmp_path / "theirs", 4242, 4242)
+        with pytest.raises(MusterError, match="theirs belongs to user id 4242"):
+            open_state(str(tmp_path / "theirs" / "state"))
+
+    @pytest.mark.parametrize("mode", [0o1777, 0o755, 0o700])
+    def test_others_are_accepted(self, tmp_path: Path, mode: int) -> None:
+        """A directory with the sticky bit, as /tmp, lets nobody rename what is not theirs."""
+        (tmp_path / "fine").mkdir()
+        (tmp_path / "fine").chmod(mode)
+        assert open_state(str(tmp_path / "fine" / "state")).root == str(tmp_path / "fine" / "state")

@@ -303,3 +303,20 @@ def test_receipts_of_the_failed_start_are_shown_where_the_stand_down_had_nothing
     assert found["b"]["receipt"]["ranks"] == []
     assert [one["rank"] for one in found["c"]["receipt"]["ranks"]] == [2]
     assert found["d"] == {"unreachable": True}
+
+
+def test_a_damaged_record_and_a_rank_without_one_are_shown_and_are_a_problem() -> None:
+    path = "/home/me/.muster/runs/main/20261130T204500Z-0a1b2c3d/rank-2/record.json"
+    result = {
+        "ranks": [],
+        "damaged": [{"path": path, "reason": "it is a symlink"}],
+        "strays": [{"run": "main", "pid": 4711, "command": "python3"}],
+    }
+    rows, facts = rank_rows({"mac1": result})
+    assert sorted((row.cells[1], row.cells[3], row.cells[4], row.tone) for row in rows) == [
+        ("-", "4711", "no record", "bad"),
+        ("2", "-", "damaged record", "bad"),
+    ]
+    problem = unanswered(facts)
+    assert f"mac1: {path} cannot be believed (it is a symlink)" in problem
+    assert "mac1: process 4711 is of run main, and no record names it" in problem
