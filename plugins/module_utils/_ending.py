@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ansible_collections.muster.mlx.plugins.module_utils._errors import MusterError
 from ansible_collections.muster.mlx.plugins.module_utils._fence import raise_fence
 from ansible_collections.muster.mlx.plugins.module_utils._look import Sighting, settle, snapshot
 from ansible_collections.muster.mlx.plugins.module_utils._process import System
@@ -52,18 +53,31 @@ def ended(places: Places, ending: Ending, system: System, check: bool) -> dict[s
     result: dict[str, Any] = {"changed": changed, "diff": ended_diff(found.ranks, changed)}
     if check:
         return dict(result, ranks=[one.to_json(places) for one in found.ranks])
-    if ending.fence:
-        raise_fence(places, ending.run, ending.issued, system.now())
+    unfenced = _raise_fence(places, ending, system)
     with lock(places, "teardown-" + ending.run, ending.policy.grace_max + 30):
         # Another teardown may have done it while this one waited.
         found = find(places, ending.run, ending.instance, snapshot(system))
         receipt = tear_down(places, ending.run, found, ending.policy, ending.issued, ending.keep, system)
+    # A rank whose own log had filled the disk is gone now, so there may be room.
+    unfenced = unfenced and _raise_fence(places, ending, system)
+    if unfenced:
+        receipt = replace(receipt, problems=(*receipt.problems, unfenced))
     result["receipt"] = receipt.to_json()
     result["verdict"] = receipt.verdict
     if receipt.verdict != CLEAN:
         result["failed"] = True
         result["msg"] = describe_dirt(receipt)
     return result
+
+
+def _raise_fence(places: Places, ending: Ending, system: System) -> str:
+    """Leave the fence; return, in words, why it could not be left, which keeps nobody from standing the ranks down."""
+    if ending.fence:
+        try:
+            raise_fence(places, ending.run, ending.issued, system.now())
+        except (OSError, MusterError) as error:
+            return f"the fence could not be written ({error}), so a launch that is on its way may still start"
+    return ""
 
 
 def describe_dirt(receipt: Receipt) -> str:

@@ -274,7 +274,7 @@ def lock(places: Places, name: str, timeout: float) -> Iterator[None]:
     """
     path = places.lock(name)
     make_private(places, os.path.dirname(path))
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    fd = _open_lock(path)
     try:
         deadline = time.monotonic() + timeout
         while True:
@@ -289,11 +289,22 @@ def lock(places: Places, name: str, timeout: float) -> Iterator[None]:
                         "Wait for that launch or teardown to end, or end it",
                     ) from None
                 time.sleep(0.02)
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, b"%d" % os.getpid(), 0)
+        with contextlib.suppress(OSError):  # who holds it is for people; a full disk keeps nobody from holding it
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, b"%d" % os.getpid(), 0)
         yield
     finally:
         os.close(fd)
+
+
+def _open_lock(path: str) -> int:
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.ENOSPC):
+            raise
+        # Where no file can be made, the folder is locked: a rank must be stood down on a full or read-only disk too.
+        return os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 def _names(folder: str) -> list[str]:

@@ -9,7 +9,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ansible_collections.muster.mlx.plugins.module_utils._copies import remove_copies
 from ansible_collections.muster.mlx.plugins.module_utils._look import (
@@ -124,7 +124,11 @@ def tear_down(
         quarantine=note.reason if note else "",
     )
     for instance in sorted({one.record.instance for one in progress}):
-        write_json(os.path.join(places.instance(run, instance), "receipt.json"), receipt.to_json())
+        try:
+            write_json(os.path.join(places.instance(run, instance), "receipt.json"), receipt.to_json())
+        except OSError as error:
+            problem = f"the receipt could not be kept on the node: {error}"
+            receipt = replace(receipt, problems=(*receipt.problems, problem))
     if keep is not None:
         prune(places, run, keep, living)
     return receipt

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tests.fabric._fabric import Fabric
 from tests.integration import _nodes
 from tests.integration._playbooks import Playbooks
@@ -49,7 +51,8 @@ def test_two_launches_of_one_run_at_the_same_time(playbooks: Playbooks, fabric: 
     winners = [outcome for outcome in outcomes if outcome.rc == 0]
     for outcome in outcomes:
         if outcome.rc:
-            outcome.failed("another launch")
+            # The one that fails first fences the run as it leaves, which may end the other one too.
+            assert re.search("another launch|a teardown of run main passed meanwhile", outcome.text, re.IGNORECASE)
     print(f"{len(winners)} of 2 launches came up")
     assert len(winners) <= 1
     up = winners[0].pids if winners else {}
