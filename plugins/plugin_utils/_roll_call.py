@@ -200,7 +200,10 @@ def launch_failure(run: str, results: Mapping[str, Mapping[str, Any]]) -> str:
     words = [f"{host} could not be reached: {result.get('msg', '')}" for host, result in away.items()]
     words += [f"{host}: {failed[host].get('msg', '')}" for host in order[:1]]
     words += [f"After that, on {host}: {_in_short(failed[host])}" for host in order[1:]]
-    return "The launch of run {} failed.\n{}".format(run, "\n".join(words) or "A teardown stood it down.")
+    why = "\n".join(words) or "A teardown, or another launch of this run, stood it down."
+    return f"The launch of run {run} failed.\n{why}"
+        run, "\n".join(words) or "A teardown, or another launch of this run, stood it down."
+    )
 
 
 def _in_short(result: Mapping[str, Any]) -> str:
