@@ -40,7 +40,7 @@ def rank_rows(results: Mapping[str, Mapping[str, Any]]) -> tuple[list[Row], list
 
 
 def _damaged(host: str, one: Mapping[str, Any]) -> dict[str, Any]:
-    *_, run, _instance, rank, _name = one["path"].split("/")
+    run, rank = one["path"].split("/")[-4:-1:2]
     number = int(rank.rpartition("-")[2])
     return {
         "run": run,
@@ -202,8 +202,6 @@ def launch_failure(run: str, results: Mapping[str, Mapping[str, Any]]) -> str:
     words += [f"After that, on {host}: {_in_short(failed[host])}" for host in order[1:]]
     why = "\n".join(words) or "A teardown, or another launch of this run, stood it down."
     return f"The launch of run {run} failed.\n{why}"
-        run, "\n".join(words) or "A teardown, or another launch of this run, stood it down."
-    )
 
 
 def _in_short(result: Mapping[str, Any]) -> str:
