@@ -17,7 +17,7 @@ class RankReceipt:
 
     `signals` are (name, seconds since the teardown began); `seconds` from the first signal to the end,
     None when it did not end or needed none; `state` how it ended; `left` the processes that are still there,
-    `stuck` those of them that no signal reaches (uninterruptible); `ports` of it that something still listens on.
+    `stuck` those of them that outlived SIGKILL; `ports` of it that something still listens on.
     """
 
     rank: int

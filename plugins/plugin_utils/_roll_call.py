@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.muster.mlx.plugins.module_utils._receipt import UNKNOWN
+
 RANK_COLUMNS = ("run", "rank", "node", "pid", "state", "age", "memory", "ports", "log")
 RECEIPT_COLUMNS = ("run", "rank", "node", "pid", "was", "signals", "seconds", "ended", "verdict")
 
 GOOD, BAD, PLAIN = "good", "bad", "plain"
-UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
